@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
 # their dependencies are hundreds of megabytes, and only slow tests need them: `test-all` installs them
-TORCH_PLUGINS := $(wildcard plugins/servekit-torch plugins/servekit-huggingface)
+HEAVY_PLUGINS := $(wildcard plugins/servekit-torch plugins/servekit-huggingface plugins/servekit-ray)
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
-TORCH_STAMP := $(VENV)/.torch-installed
+HEAVY_STAMP := $(VENV)/.heavy-installed
+HELM_STAMP := $(VENV)/.helm-installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
 .PHONY: install docs demo test test-all lint bench swaps scale guard faults fuzz images wheels clean
@@ -19,8 +20,8 @@ $(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing servekit, servekit-archiver and the plugins into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./archiver -e . $(addprefix -e ./,$(filter-out $(TORCH_PLUGINS),$(PLUGINS:/pyproject.toml=))) --group dev
-	@test -z "$(TORCH_PLUGINS)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix -e ./,$(TORCH_PLUGINS))
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./archiver -e . $(addprefix -e ./,$(filter-out $(HEAVY_PLUGINS),$(PLUGINS:/pyproject.toml=))) --group dev
+	@test -z "$(HEAVY_PLUGINS)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix -e ./,$(HEAVY_PLUGINS))
 	@touch $@
 
 # the pages as a site, with a reference of the Python API; a broken link is an error
@@ -32,9 +33,14 @@ $(DOCS_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
-$(TORCH_STAMP): $(STAMP)
-	@echo "installing PyTorch for the slow tests into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group torch
+$(HEAVY_STAMP): $(STAMP)
+	@echo "installing PyTorch and Ray for the slow tests into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group torch --group ray --group proxies
+	@touch $@
+
+# Helm as a package; it names Python 3.12 as the oldest, and works with 3.11
+$(HELM_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --ignore-requires-python --no-deps "helm-sdkpy>=0.1.32" "cffi>=1.15" || echo "no Helm: its tests are skipped"
 	@touch $@
 
 demo: install
@@ -58,7 +64,7 @@ else
 endif
 
 # and what takes long: every page's code, all fault rows, the guard, fuzzers, images, clean environments
-test-all: test $(DOCS_STAMP) $(TORCH_STAMP)
+test-all: test $(DOCS_STAMP) $(HEAVY_STAMP) $(HELM_STAMP)
 	$(call PYTEST,-m slow)
 
 lint: install

@@ -2,10 +2,11 @@
 """``python docs/reference.py``: writes the pages of settings and commands from the code."""
 
 import os
+from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from pathlib import Path
 
-from servekit.cli.parsing.command_table import CommandTable, installed_commands
+from servekit.cli.parsing.command_table import installed_commands
 from servekit.cli.parsing.exit_status import STATUSES
 from servekit.cli.parsing.options import default_of
 from servekit.cli.parsing.parser import create_parser
@@ -28,8 +29,8 @@ seconds and can have a fraction. A switch is `--strict` or `--no-strict` as a fl
 A variable with a list, such as `SERVEKIT_MODELS`, is split on spaces; quote values that contain
 spaces as in a shell.
 
-The settings of a single model are tables `[models.NAME]` of the file, or `--set` on the command
-line; see [settings of a deployment](deploying.md).
+The settings of a single model are tables `[models.NAME]` of the file, `--set` on the command line,
+or the variable `SERVEKIT_SET`; see [settings of a deployment](deploying.md).
 
 The settings of a plugin are tables `[plugins.NAME]` of the file, `--plugin NAME.KEY=VALUE` on the
 command line, or variables `SERVEKIT_PLUGIN_NAME_KEY`; `servekit plugins` lists them.
@@ -122,14 +123,20 @@ def _help_blocks() -> Iterator[str]:
     table = installed_commands()
     yield f"\n## `servekit`\n\n```text\n{create_parser(table=table).format_help()}```\n"
     for command in table.commands:
-        yield f"\n## `servekit {command}`\n\n```text\n{command_help(command, table)}```\n"
+        parser = _commands_of(create_parser(command, table))[command]
+        yield from _command_blocks(f"servekit {command}", parser, "##")
 
 
-def command_help(command: str, table: CommandTable) -> str:
-    """Return what ``servekit COMMAND --help`` prints."""
-    actions = create_parser(command, table)._actions  # noqa: SLF001 - argparse shows them in no other way
-    commands = next(action for action in actions if action.dest == "command")
-    return str(commands.choices[command].format_help())  # type: ignore[index]
+def _command_blocks(command: str, parser: ArgumentParser, heading: str) -> Iterator[str]:
+    """Yield what ``COMMAND --help`` prints, and the same of the commands in that command."""
+    yield f"\n{heading} `{command}`\n\n```text\n{parser.format_help()}```\n"
+    for name, inner in _commands_of(parser).items():
+        yield from _command_blocks(f"{command} {name}", inner, "###")
+
+
+def _commands_of(parser: ArgumentParser) -> dict[str, ArgumentParser]:
+    actions = parser._actions  # noqa: SLF001 - argparse shows them in no other way
+    return next((dict(each.choices) for each in actions if isinstance(each, _SubParsersAction)), {})
 
 
 PAGES = {"settings.md": settings_page, "cli.md": cli_page}

@@ -99,6 +99,7 @@ __all__ = [
     "WrongBatchLength",
     "error_class",
     "problem",
+    "problem_of",
 ]
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         WorkerExited,
         WorkerReady,
     )
+    from servekit.extension.sampling import TraceSampling
     from servekit.service.base import Service
     from servekit.settings import Settings
 
@@ -140,10 +141,12 @@ class PredictionRequest:
     """A prediction before its body is received."""
 
     model: str  #: the ``<model>`` of ``/<model>/predict``; it exists
-    method: str  #: ``POST``; of a job that is asked for or forgotten ``GET``, ``HEAD``, ``DELETE``
+    method: str  #: such as ``POST``
     headers: Mapping[str, str]  #: names in lower case
     peer: str  #: the client's address, or that of the proxy before it
     subject: str = ""  #: of the client's TLS certificate, if it was asked for one
+    #: false for ``Routes.protected``: a job that is asked for or forgotten
+    is_prediction: bool = True
 
 
 @hookspec
@@ -327,15 +330,17 @@ def register_processes(server: "Server") -> "Iterable[ProcessOffer]":  # type: i
 
 
 @hookspec(firstresult=True)
-def trace_sampler(server: "Server") -> float | None:
-    """Have a share of the predictions traced: ``request_traced`` gets all of these.
+def trace_sampler(server: "Server") -> "float | TraceSampling | None":
+    """Return the share of the predictions to trace: ``request_traced`` gets all of these.
 
     Runs in: front-end, once when the process starts. A request with a ``traceparent`` is traced if
     the flags of that say so; of the others, the share is chosen at random, and each gets a
     ``traceparent`` here. Workers get it with the request, as they get that of a client.
 
-    :return: from 0 to 1, or ``None`` if the plugin does not want any. The first plugin that returns
-        a share decides; without one only the slowest requests are traced.
+    :return: a share from 0 to 1; or a ``TraceSampling``, which can also limit how many traces begin
+        in a second, and leave the flags of clients aside; or ``None`` if the plugin does not want
+        any. The first plugin that returns one of the others decides; without one only the slowest
+        requests are traced.
     """
 
 
@@ -343,8 +348,9 @@ def trace_sampler(server: "Server") -> float | None:
 def register_transports() -> "Iterable[TransportOffer]":  # type: ignore[empty-body]
     """Offer versions of HTTP besides 1.1.
 
-    Runs in: front-end, once when the process starts. What implements a version is imported when
-    the first client speaks it.
+    Runs in: front-end, once when the process starts, and in the parent of the front-ends, which
+    opens the listeners of transports with a separate address. The class of another transport is
+    imported when the first client speaks it.
 
     :return: offers. Two with the same ALPN id or preface are a ``PluginError``.
     """

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from servekit_archiver.cache.places import Unpacked, default_cache_dir
     from servekit_archiver.cache.unpack import unpack
     from servekit_archiver.directory.locking import lock_directory
-    from servekit_archiver.directory.model_directory import load_directory
+    from servekit_archiver.directory.model_directory import (
+        EnclosedArchive,
+        load_directory,
+        open_directory,
+    )
     from servekit_archiver.errors import ArchiveError, ManifestError
     from servekit_archiver.hookspecs import hookimpl
     from servekit_archiver.limits import Limits
@@ -53,6 +57,7 @@ __all__ = [
     "Asset",
     "Batching",
     "Built",
+    "EnclosedArchive",
     "Example",
     "FileInfo",
     "ForeignArchive",
@@ -71,10 +76,12 @@ __all__ = [
     "__version__",
     "build_archive",
     "default_cache_dir",
+    "file_in",
     "hookimpl",
     "load_directory",
     "lock_directory",
     "open_archive",
+    "open_directory",
     "open_foreign_archive",
     "unpack",
     "write_signed",
@@ -85,16 +92,19 @@ _HOME = {
     "Archive": "archive.reader",
     "ArchiveError": "errors",
     "Built": "archive.builder",
+    "EnclosedArchive": "directory.model_directory",
     "ForeignArchive": "archive.foreign",
     "Limits": "limits",
     "ManifestError": "errors",
     "Unpacked": "cache.places",
     "build_archive": "archive.builder",
     "default_cache_dir": "cache.places",
+    "file_in": "names",
     "hookimpl": "hookspecs",
     "load_directory": "directory.model_directory",
     "lock_directory": "directory.locking",
     "open_archive": "archive.reader",
+    "open_directory": "directory.model_directory",
     "open_foreign_archive": "archive.foreign",
     "unpack": "cache.unpack",
     "write_signed": "archive.signing",

@@ -9,7 +9,13 @@ ArchiveError          an archive or a model directory is refused; says which ent
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["ArchiveError", "ForeignManifest", "ManifestError", "refuse_os_errors"]
+__all__ = [
+    "ArchiveError",
+    "ForeignManifest",
+    "ManifestError",
+    "NotRecognised",
+    "refuse_os_errors",
+]
 
 
 class ArchiveError(Exception):
@@ -26,6 +32,10 @@ class ManifestError(ArchiveError):
 
     def __str__(self) -> str:
         return f"{self.source}: {'; '.join(self.problems)}"
+
+
+class NotRecognised(ArchiveError):
+    """No plugin recognises a directory, but some could not be asked, as they are broken."""
 
 
 class ForeignManifest(ManifestError):

@@ -35,7 +35,9 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     import or unpickle anything of *directory*, nor write into it.
 
     :return: keys such as ``{"service": "onnx", "signature": {...}}``, or ``None`` if the
-        plugin does not know such models. They fill only what ``model.toml`` leaves out. Two plugins
+        plugin does not know such models. They fill only what ``model.toml`` leaves out. A path
+        below *directory* as ``archive``, in place of ``service``, says that the model is this
+        archive; the other keys then go before those of its manifest. Two plugins
         that recognise one directory is an ``ArchiveError``; the order of plugins never decides.
         A format that may contain the files of others, such as that of MLflow, goes before them:
         its hook is marked ``@hookimpl(tryfirst=True)``.

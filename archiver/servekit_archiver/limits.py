@@ -4,7 +4,14 @@
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DEFAULT_LIMITS", "MANIFEST_BYTES", "MODEL_TOML_BYTES", "NESTING", "Limits"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "MANIFEST_BYTES",
+    "MODEL_TOML_BYTES",
+    "NESTING",
+    "SIGNATURE_BYTES",
+    "Limits",
+]
 
 GIB: Final = 1 << 30
 

@@ -3,14 +3,19 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 from unicodedata import category, normalize
+
+from servekit_archiver.errors import ArchiveError
+from servekit_archiver.strictjson import show
 
 __all__ = [
     "FOREIGN_FOLDER",
     "MANIFEST",
     "RESERVED",
     "SIGNATURE",
+    "file_in",
     "find_clashes",
     "invisible_character",
     "is_reserved",
@@ -52,6 +57,19 @@ NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
 LISTED: Final = re.compile(f"[{IGNORABLE}{BLANK}{NONCHARACTERS}]")
 #: format characters, line and paragraph separators, and spaces: that of ASCII is an ordinary one
 CATEGORIES: Final = frozenset(("Cf", "Zl", "Zp", "Zs"))
+
+
+def file_in(directory: Path, name: str, key: str) -> Path:
+    """Return the path of a file or folder of *directory* that a file of the model names.
+
+    Models come from strangers: the name is checked before anything is read or written.
+
+    :param key: where the name is written, for the error.
+    :raises ArchiveError: no archive may hold a file of this name: it would lead elsewhere.
+    """
+    if problem := name_problem(name):
+        raise ArchiveError(f"{key}: {show(name)} {problem}")
+    return directory / name
 
 
 def name_problem(name: str) -> str | None:

@@ -46,7 +46,7 @@ class HookManager(pluggy.PluginManager):
     """pluggy's manager, which also knows the plugin that each contribution comes from."""
 
     def __init__(self, specifications: ModuleType = hookspecs) -> None:
-        """Know the hooks of the module *specifications*, and no plugin yet."""
+        """Add the hooks of the module *specifications*, and no plugin yet."""
         super().__init__(GROUP)
         self.add_hookspecs(specifications)
         self._contributed: list[tuple[str, object]] = []

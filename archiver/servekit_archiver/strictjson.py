@@ -14,7 +14,7 @@ __all__ = ["describe", "dumps", "join", "loads", "show", "value_problems"]
 
 INT64_MIN: Final = -(1 << 63)
 UINT64_MAX: Final = (1 << 64) - 1
-SHOWN: Final = 60  #: characters of a value in an error message
+QUOTED_CHARS: Final = 60  #: characters of a value, in an error
 
 
 def dumps(value: Any) -> bytes:
@@ -110,7 +110,7 @@ def show(value: object) -> str:
     except (RecursionError, ValueError):  # nested without end; more digits than Python prints
         text = f"<{type(value).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}..."
 
 
 def describe(value: object) -> str:

@@ -2,11 +2,14 @@
 import pytest
 from servekit_archiver import (
     ArchiveError,
+    EnclosedArchive,
     ManifestError,
     build_archive,
     load_directory,
     open_archive,
+    open_directory,
 )
+from servekit_archiver.errors import NotRecognised
 
 
 def nobody(directory):
@@ -53,6 +56,8 @@ def test_a_directory_that_nothing_knows_says_what_to_write(tree, tmp_path):
 
     assert f"{path}/model.toml" in str(caught.value)
     assert 'name = "m"' in str(caught.value)
+    with pytest.raises(ArchiveError, match='name = "digits"'):
+        load_directory(path, nobody, name="digits")
     assert "service" in str(caught.value)
 
 
@@ -129,3 +134,61 @@ def test_an_extracted_manifest_of_any_size_is_not_read_whole(tmp_path):
 
     with pytest.raises(ArchiveError, match="is larger than 4194304 bytes"):
         load_directory(tmp_path)
+
+
+@pytest.fixture
+def archive(tree, tmp_path):
+    """An archive, and nothing else, in a directory."""
+    tree(tmp_path / "digits", {"model.toml": 'service = "s:S"\nversion = "7"\n', "s.py": ""})
+    (tmp_path / "mounted").mkdir()
+    return build_archive(tmp_path / "digits", tmp_path / "mounted/digits.mar").path
+
+
+def test_the_only_archive_in_a_directory_is_its_model(archive):
+    found = open_directory(archive.parent, nobody)
+
+    assert found == EnclosedArchive(archive)
+
+
+def test_a_directory_with_two_archives_is_refused_with_their_names(archive):
+    archive.with_name("more.mar").write_bytes(archive.read_bytes())
+    archive.with_name(".hidden.mar").touch()
+
+    with pytest.raises(ArchiveError, match=r"holds 2 archives \(digits.mar, more.mar\); name one"):
+        open_directory(archive.parent, nobody)
+
+
+def test_files_that_a_plugin_knows_are_the_model_rather_than_an_archive_beside_them(archive):
+    found = open_directory(archive.parent, lambda directory: {"service": "onnx"})
+
+    assert found.service == "onnx"
+
+
+def test_a_broken_plugin_does_not_keep_an_archive_from_being_found(archive):
+    def recognise(directory):
+        raise NotRecognised("not recognised, and these plugins failed: a")
+
+    assert open_directory(archive.parent, recognise) == EnclosedArchive(archive)
+    archive.unlink()
+    with pytest.raises(NotRecognised, match="these plugins failed"):
+        open_directory(archive.parent, recognise)
+
+
+def test_what_a_plugin_says_of_an_archive_goes_before_its_manifest(archive):
+    keys = {"worker": {"replicas": 3}, "batching": {"max_batch_size": 4}}
+    offer = {"archive": "digits.mar", **keys}
+    found = open_directory(archive.parent, lambda directory: offer)
+    with open_archive(found.path) as opened:
+        manifest = found.amend(opened.manifest)
+
+    assert (manifest.worker.replicas, manifest.batching.max_batch_size) == (3, 4)
+    assert (manifest.service, manifest.version, {*manifest.files}) == (
+        "s:S",
+        "7",
+        {"model.toml", "s.py"},
+    )
+
+
+def test_a_directory_with_an_archive_is_not_packed_again(archive):
+    with pytest.raises(ArchiveError, match=r"the model is the archive digits.mar in it; name that"):
+        build_archive(archive.parent, recognise=nobody)

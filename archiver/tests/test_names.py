@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
+from pathlib import Path
+
 import pytest
+from servekit_archiver import ArchiveError, file_in
 from servekit_archiver.names import find_clashes, is_reserved, name_problem, parents
 
 
@@ -100,6 +104,14 @@ def test_letters_marks_and_signs_of_any_script_are_accepted():
 )
 def test_an_ordinary_name_is_accepted(name):
     assert name_problem(name) is None
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", "C:x", "a\\b", "."])
+def test_a_file_that_a_model_names_lies_in_its_directory(name):
+    with pytest.raises(ArchiveError, match=re.escape("configFile: ")):
+        file_in(Path("model"), name, "configFile")
+
+    assert file_in(Path("model"), "a/b", "configFile") == Path("model/a/b")
 
 
 @pytest.mark.parametrize(

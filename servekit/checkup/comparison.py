@@ -28,7 +28,11 @@ def _is_number(value: Any) -> bool:
 
 def _is_close(found: Any, expected: Any, tolerance: float) -> bool:
     if _is_number(found) and _is_number(expected):
-        return math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance)
+        try:
+            is_close = math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance)
+        except OverflowError:  # an int above all floats
+            return bool(found == expected)
+        return is_close or (math.isnan(found) and math.isnan(expected))
     return type(found) is type(expected) and bool(found == expected)
 
 

@@ -30,7 +30,9 @@ def _run(arguments: list[str]) -> int:
     from servekit.cli.parsing.command_table import BUILT_IN, installed_commands
     from servekit.cli.parsing.parser import create_parser
     from servekit.errors import PluginError, StartupError
+    from servekit.system.account import complete_account
 
+    complete_account(os.environ)
     if is_completing():
         from servekit.cli.completion import complete_command
 

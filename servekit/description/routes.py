@@ -56,7 +56,7 @@ def predict_interface(row: ModelRow, models: Sequence[ModelRow]) -> Interface | 
 
     ``None`` if they are not known yet.
     """
-    steps = _own_steps(row)
+    steps = row.own_steps
     return _joined(row, steps, {each.name: each for each in models}) if steps else row.interface
 
 
@@ -125,7 +125,7 @@ def _interface(
     other = rows.get(step.model)
     if other is None or depth > MAX_DEPTH:
         return None
-    inner = _own_steps(other)
+    inner = other.own_steps
     return _interface(other, inner, end, rows, depth + 1) if inner else other.interface
 
 
@@ -134,11 +134,6 @@ def _of_stage(row: ModelRow, name: str) -> Interface | None:
     for stage in stage_rows(row):
         stages |= {stage.stage or PREDICT: stage.interface, **stage.colocated}
     return stages.get(name)
-
-
-def _own_steps(row: ModelRow) -> Sequence[StepRow]:
-    path = f"/{row.name}/predict"
-    return next((route.steps for route in row.routes if route.path == path), ())
 
 
 def _every(
@@ -152,7 +147,7 @@ def _every(
         elif other is None or depth > MAX_DEPTH:
             continue
         else:
-            yield from _every(other, _own_steps(other), rows, depth + 1)
+            yield from _every(other, other.own_steps, rows, depth + 1)
             known = other.interface
         if known is not None:
             yield known

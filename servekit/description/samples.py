@@ -47,6 +47,13 @@ class FilledArray:
             value = [value] * size
         return value
 
+    def as_expression(self) -> str:
+        """Return such lists as a short expression of Python."""
+        text = repr(self.element)
+        for size in reversed(self.shape):
+            text = f"[{text}] * {size}"
+        return text
+
 
 @dataclass(frozen=True, slots=True)
 class SampleValue:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 import servekit
 from servekit.environments.wanted import server_packages
 
-__all__ = ["conflicts", "let_import_server", "needs_of_workers"]
+__all__ = ["conflicts", "let_import_server", "needs_of_workers", "site_packages"]
 
 #: the distributions that a worker imports beside servekit, the archiver and the model
 WORKER_NEEDS: Final = ("msgpack", "msgspec", "multipart", "numpy", "orjson", "pluggy")

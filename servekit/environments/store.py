@@ -38,7 +38,7 @@ def python_of(environment: Path) -> str:
 
 @contextmanager
 def building(environment: Path, on_wait: Callable[[], object] | None = None) -> Iterator[None]:
-    """Be the only process that builds or removes *environment*.
+    """Lock *environment*: no other process builds or removes it meanwhile.
 
     :param on_wait: called now and then while another process is at it.
     :raises BlockingIOError: another process is at it, and there is no *on_wait*.

@@ -15,7 +15,7 @@ from servekit_archiver.locking.tools import RUNNING, find_python
 
 import servekit
 
-__all__ = ["WantedPackages"]
+__all__ = ["WantedPackages", "server_packages"]
 
 FACTS: Final = "import sys, sysconfig; print(sys.version, sysconfig.get_platform())"
 

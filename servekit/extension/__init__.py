@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.base_exchange import BaseExchange
+    from servekit.extension.bodies import read_json
     from servekit.extension.checks import Diagnosis
     from servekit.extension.commands import Command, RunningServer
+    from servekit.extension.drafts import draft_directory
     from servekit.extension.envelope import (
         Codecs,
         Column,
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
         EncodedResponse,
         Envelope,
         EnvelopeRequest,
+        ListInput,
+        PlainRequest,
         Rows,
     )
     from servekit.extension.events import (
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
         WorkerExited,
         WorkerReady,
     )
-    from servekit.extension.exchange import Exchange, InThread, ResponseFilter
+    from servekit.extension.exchange import BodyWriter, Exchange, InThread, ResponseFilter
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.instances import read_instances
     from servekit.extension.middleware import Middleware, Proceed
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
     from servekit.extension.replay import ReplayForm, replay_text
     from servekit.extension.routes import Routes
+    from servekit.extension.sampling import TraceSampling
     from servekit.extension.server import Server
     from servekit.extension.snippets import RequestToWrite
     from servekit.extension.transport import TransportOffer
@@ -69,6 +74,7 @@ if TYPE_CHECKING:
     )
     from servekit.service.identity import Identity
     from servekit.service.spans import ServiceSpan
+    from servekit.system.unix_http import UnixConnection
 
 __all__ = [
     "DURATIONS",
@@ -76,6 +82,7 @@ __all__ = [
     "BackgroundExchange",
     "BaseExchange",
     "BatchServed",
+    "BodyWriter",
     "Codecs",
     "Column",
     "Command",
@@ -93,6 +100,7 @@ __all__ = [
     "InThread",
     "Kept",
     "LifeEvent",
+    "ListInput",
     "Load",
     "LogRecord",
     "MetricFamily",
@@ -106,6 +114,7 @@ __all__ = [
     "Observer",
     "Operation",
     "OperationRow",
+    "PlainRequest",
     "Policy",
     "PredictionCall",
     "Proceed",
@@ -130,15 +139,19 @@ __all__ = [
     "SetTraffic",
     "Span",
     "Swap",
+    "TraceSampling",
     "TracedBatch",
     "TransportOffer",
+    "UnixConnection",
     "Unload",
     "WorkerExited",
     "WorkerReady",
+    "draft_directory",
     "error_fields",
     "error_message",
     "problem_response",
     "read_instances",
+    "read_json",
     "replay_text",
 ]
 
@@ -146,8 +159,10 @@ MODULES = {
     ".archives": ("ArchiveInfo", "Kept", "Policy", "Refused"),
     ".background": ("BackgroundExchange",),
     ".base_exchange": ("BaseExchange",),
+    ".bodies": ("read_json",),
     ".checks": ("Diagnosis",),
     ".commands": ("Command", "RunningServer"),
+    ".drafts": ("draft_directory",),
     ".envelope": (
         "Codecs",
         "Column",
@@ -155,6 +170,8 @@ MODULES = {
         "EncodedResponse",
         "Envelope",
         "EnvelopeRequest",
+        "ListInput",
+        "PlainRequest",
         "Rows",
     ),
     ".events": (
@@ -173,7 +190,7 @@ MODULES = {
         "WorkerExited",
         "WorkerReady",
     ),
-    ".exchange": ("Exchange", "InThread", "ResponseFilter"),
+    ".exchange": ("BodyWriter", "Exchange", "InThread", "ResponseFilter"),
     ".http": ("HttpRequest", "HttpResponse"),
     ".instances": ("read_instances",),
     ".middleware": ("Middleware", "Proceed"),
@@ -184,6 +201,7 @@ MODULES = {
     ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
     ".replay": ("ReplayForm", "replay_text"),
     ".routes": ("Routes",),
+    ".sampling": ("TraceSampling",),
     ".server": ("Server",),
     ".snippets": ("RequestToWrite",),
     ".transport": ("TransportOffer",),
@@ -202,6 +220,7 @@ MODULES = {
     ),
     "servekit.service.identity": ("Identity",),
     "servekit.service.spans": ("ServiceSpan",),
+    "servekit.system.unix_http": ("UnixConnection",),
     "servekit_archiver.migration": ("MigrationRow",),
 }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import BodyWriter, Exchange
     from servekit.extension.http import HttpResponse
 
-__all__ = ["BackgroundExchange"]
+__all__ = ["BackgroundExchange", "NoWriter"]
 
 
 class BackgroundExchange(BaseExchange):
@@ -34,7 +34,7 @@ class BackgroundExchange(BaseExchange):
         client.prediction = self
 
     def leave(self, keep: Callable[[HttpResponse], None]) -> None:
-        """Have *keep* called with the response. The caller answers the client."""
+        """Call *keep* with the response. The caller answers the client."""
         if self._client is not None:
             self._client.prediction = None
         self._client, self._keep = None, keep

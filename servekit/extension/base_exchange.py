@@ -12,11 +12,19 @@ from servekit.extension.http import HttpResponse
 from servekit.extension.problems import problem_response
 
 if TYPE_CHECKING:
-    from servekit.extension.exchange import Observer, OutputStream, Prediction, ResponseFilter
+    from collections.abc import Callable, Sequence
+
+    from servekit.extension.exchange import (
+        BodyWriter,
+        Observer,
+        OutputStream,
+        Prediction,
+        ResponseFilter,
+    )
     from servekit.extension.http import HttpRequest
     from servekit.extension.protocol import Protocol
 
-__all__ = ["BaseExchange"]
+__all__ = ["BaseExchange", "watched"]
 
 log = logging.getLogger("servekit.frontend")
 
@@ -45,13 +53,13 @@ class BaseExchange:
         self.observers: list[Observer] | None = None
 
     def add_filter(self, change: ResponseFilter) -> None:
-        """Have *change* see the response to this request before it is sent."""
+        """Pass the response to this request through *change* before it is sent."""
         if self.filters is None:
             self.filters = []
         self.filters.append(change)
 
     def add_observer(self, ended: Observer) -> None:
-        """Have *ended* called with the status, or ``None``, and the bytes of the body."""
+        """Call *ended* with the status, or ``None``, and the bytes of the body."""
         if self.observers is None:
             self.observers = []
         self.observers.append(ended)
@@ -64,9 +72,18 @@ class BaseExchange:
             filters, self.filters = self.filters, None
             self._respond_filtered(response, filters)
         else:
-            if self.model_version:
-                response.model_version = self.model_version
+            self._send(response)
+
+    def _send(self, response: HttpResponse) -> None:
+        """Send *response*; a 500 if it cannot be written, such as a header of a plugin."""
+        if self.model_version:
+            response.model_version = self.model_version
+        try:
             self.send(response)
+        except Exception:
+            log.exception("request %s: its response cannot be sent", response.request_id)
+            response.discard()
+            self.send(self._error_response(ServekitError(), response.request_id))
 
     def send(self, response: HttpResponse) -> None:
         """Send *response* without filters."""
@@ -107,9 +124,7 @@ class BaseExchange:
                 response = _checked(found)
             except Exception:  # noqa: BLE001 - a plugin may raise anything
                 response = self._failed(change, response)
-        if self.model_version:
-            response.model_version = self.model_version
-        self.send(response)
+        self._send(response)
 
     def _respond_later(
         self,
@@ -161,6 +176,39 @@ class BaseExchange:
                 ended(status, size)
             except Exception:  # noqa: BLE001 - see above
                 _log_failure("observer", ended, "")
+
+
+def watched(head: HttpResponse, writer: BodyWriter) -> BodyWriter:
+    """Return what sends the body of *head*: *writer*, with the watchers of *head* before it."""
+    return WatchedWriter(writer, head.watchers) if head.watchers else writer
+
+
+class WatchedWriter:
+    """Shows each piece of a streamed body to watchers, and sends it."""
+
+    __slots__ = ("_watchers", "_writer")
+
+    def __init__(self, writer: BodyWriter, watchers: Sequence[Callable[[bytes], object]]) -> None:
+        self._writer, self._watchers = writer, watchers
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client has not taken all of it yet."""
+        return self._writer.is_waiting
+
+    def write(self, piece: bytes) -> bool:
+        """Show *piece* and send it; a watcher that fails sees no more of this body."""
+        for watch in self._watchers:
+            try:
+                watch(piece)
+            except Exception:  # noqa: BLE001 - see above
+                _log_failure("watcher", watch, "")
+                self._watchers = [each for each in self._watchers if each is not watch]
+        return self._writer.write(piece)
+
+    def end(self) -> None:
+        """Send the end."""
+        self._writer.end()
 
 
 def _checked(response: object) -> HttpResponse:

@@ -36,7 +36,7 @@ class RunningServer(Protocol):
         """
 
     def check(self, status: int, document: Any) -> None:
-        """Pass if *status* is not that of an error.
+        """Check that *status* is not that of an error.
 
         :raises StartupError: it is; the message has what the server says.
         """

@@ -25,6 +25,8 @@ __all__ = [
     "EncodedResponse",
     "Envelope",
     "EnvelopeRequest",
+    "ListInput",
+    "PlainRequest",
     "Rows",
 ]
 
@@ -46,6 +48,13 @@ class Codecs(Protocol):
         :raises ResultNotEncodable: it cannot hold such an output.
         """
 
+    def list_type(self, dtype: str, shape: Sequence[int]) -> Any:
+        """Return the type with which msgspec checks the JSON of an array, for a ``ListInput``.
+
+        :param shape: as in a signature, without an axis of rows.
+        :return: ``None`` if a value of such a type would need another check.
+        """
+
 
 class EnvelopeRequest(Struct, kw_only=True, eq=False):
     """One request, as its envelope sees it."""
@@ -59,6 +68,9 @@ class EnvelopeRequest(Struct, kw_only=True, eq=False):
     #: outputs are sent as they come, if the model has outputs that come one by one. As the
     #: ``PredictionCall`` says, or as ``decode`` sets it
     is_stream: bool = False
+    #: the stages of the model run in separate workers: ``decode`` runs in a worker of the first
+    #: stage and sees its interface, ``encode`` in one of the last stage
+    is_split: bool = False
     #: for ``decode``, to pass values to the methods that are called later. In a pipeline, these run
     #: in other workers: msgpack must be able to hold the values, and ``body`` is empty there
     state: Any = None
@@ -71,6 +83,20 @@ class EncodedInput(NamedTuple):
 
     content_type: str
     body: bytes | memoryview
+
+
+class ListInput(Struct, frozen=True, eq=False):
+    """An input of a model with a signature as lists, which are not checked again."""
+
+    #: a value of ``Codecs.list_type`` for each input of the signature, in their order
+    values: Mapping[str, Any]
+
+
+class PlainRequest(Struct, frozen=True, eq=False):
+    """A request with one input that an envelope has read without an ``EnvelopeRequest``."""
+
+    input: Any  #: as in the list that ``Envelope.decode`` returns
+    state: Any  #: for ``encode_plain``; and for ``encode``, as ``EnvelopeRequest.state``
 
 
 class Column:
@@ -128,8 +154,8 @@ class Envelope:
     def decode(self, request: EnvelopeRequest) -> Sequence[Any]:
         """Return the inputs in the body of *request*.
 
-        Each is a value, as a codec would decode it, or an ``EncodedInput``. They join the batches
-        of the model with those of other requests. A stream has exactly one.
+        Each is a value, as a codec would decode it, an ``EncodedInput`` or a ``ListInput``. They
+        join the batches of the model with those of other requests. A stream has exactly one.
 
         ``Rows`` are several inputs of a model with a signature that stay together: they are
         checked and stacked as one array for each name, and divided only if there are more than
@@ -146,6 +172,33 @@ class Envelope:
         It is called once there is an output for all of them: one that is refused or fails is the
         error of the whole request. The output of a model whose outputs come one by one is the list
         of them.
+        """
+        raise NotImplementedError
+
+    def decode_plain(
+        self,
+        body: bytes | memoryview,  # noqa: ARG002
+        parameters: Mapping[str, str],  # noqa: ARG002
+    ) -> PlainRequest | None:
+        """Return the request in *body* if it has one input and is of a frequent form.
+
+        A shortcut for small requests, without what is made for each of the others. Those, such as
+        all with a mistake, are ``None``, and go through ``decode``; both ways have to come to the
+        same result. It is not asked about requests for streams, nor about those to models with
+        stages in several workers.
+
+        :param parameters: those of the ``PredictionCall``.
+        """
+        return None
+
+    def encode_plain(
+        self, states: Sequence[Any], outputs: Sequence[Any]
+    ) -> Sequence[bytes | EncodedResponse | None]:
+        """Return the responses to requests of one batch that ``decode_plain`` has read.
+
+        :param outputs: one for each request, as the service returned them.
+        :return: for each, the body of a response in JSON; or the whole response; or ``None``:
+            ``encode`` writes it.
         """
         raise NotImplementedError
 

@@ -14,12 +14,14 @@ from msgspec import Struct
 
 __all__ = [
     "BatchServed",
+    "EventsLost",
     "LifeEvent",
     "LogRecord",
     "MetricFamily",
     "MetricSample",
     "ModelLoaded",
     "ModelUnloaded",
+    "NoMoreEvents",
     "RequestTraced",
     "ServerStarted",
     "ServerStopping",
@@ -109,7 +111,7 @@ class WorkerExited(LifeEvent, frozen=True):
     pid: int | None  #: ``None`` if it could not be started
     exit_code: int  #: below 0: minus the number of the signal that ended it
     signal: str  #: ``SIGSEGV``; "" if no signal ended it
-    cause: str  #: one of ``servekit.ipc.table.CAUSES``, or ``stopped`` if that was asked for
+    cause: str  #: one of ``servekit.ipc.tally.CAUSES``, or ``stopped`` if that was asked for
     reason: str  #: the likely cause in words; "" if the exit code says it all
     lived_s: float
     served_s: float | None  #: ``None`` if it was never ready

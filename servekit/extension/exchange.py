@@ -30,8 +30,8 @@ class InThread(NamedTuple):
 
 
 #: returns the response to send: the one it was given, changed or not, or another one after
-#: ``discard``. If it raises, the client gets a 500. It may change only the status and the fields
-#: of a response that ``is_streamed``
+#: ``discard``. If it raises, the client gets a 500. It may change only the status, the fields and
+#: the watchers of a response that ``is_streamed``
 ResponseFilter = Callable[["HttpResponse"], "HttpResponse | InThread"]
 #: gets the status and the number of bytes of the body that were sent; the status is ``None`` if the
 #: client disconnected before the response
@@ -97,10 +97,10 @@ class Exchange(Protocol):
         """Respond with the problem details of *error* (RFC 9457); a stream ends with them."""
 
     def add_filter(self, change: ResponseFilter) -> None:
-        """Have *change* see the response to this request before it is sent."""
+        """Pass the response to this request through *change* before it is sent."""
 
     def add_observer(self, ended: Observer) -> None:
-        """Have *ended* called when the response has been sent, or the client has disconnected."""
+        """Call *ended* when the response has been sent, or the client has disconnected."""
 
     def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
         """Send the head of *response*, and return what sends its body; then ``end_stream``."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.service.identity import Identity
 
-__all__ = ["NO_LENGTH", "HttpRequest", "HttpResponse"]
+__all__ = ["NO_LENGTH", "WITHOUT_CONTENT", "HttpRequest", "HttpResponse"]
 
 #: statuses whose responses have no content (RFC 9110 15.3.5, 15.4.5), so no Content-Length
 WITHOUT_CONTENT = (204, 304)
@@ -79,6 +79,9 @@ class HttpResponse(Struct, eq=False):
     length: int | None = None
     error: ServekitError | None = None  #: the response reports it
     model_version: bytes = b""  #: ``X-Model-Version``; b"" for none
+    #: filters add functions here, which get each piece of the body of a response that is streamed,
+    #: before the client does; they must not block
+    watchers: Sequence[Callable[[bytes], object]] = ()
 
     @property
     def is_streamed(self) -> bool:

@@ -25,6 +25,8 @@ class ModelView:
     #: worker of the model has been ready
     interface: Interface | None
     max_batch_size: int = 1  #: inputs in one call of ``predict``
+    #: in front-ends: how many each stage has, by its name; that of an only stage is ""
+    replicas: Mapping[str, int] = field(default_factory=dict)
     source: str = ""  #: path or URL that it was loaded from; "" if that is not known here
     directory: Path | None = None  #: where its files are; ``None`` until it has been unpacked
     #: for the default version: the other loaded versions by name, and all of them by their aliases
@@ -45,6 +47,9 @@ class ModelStatistics:
     batches: int
     queue_s: float  #: sum of the times that the oldest input of each batch waited
     predict_s: float  #: sum of the times in ``predict``
+    failed_s: float = 0.0  #: sum of the times from request to error
+    decode_s: float = 0.0  #: sum of the times to decode the inputs of a batch
+    encode_s: float = 0.0  #: sum of the times to encode the outputs of a batch
     #: how many responses with an output took at most each of ``servekit.extension.DURATIONS``, but
     #: longer than the one before it; the last number is for longer ones
     durations: Sequence[int] = ()

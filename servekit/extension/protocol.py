@@ -62,10 +62,15 @@ class Protocol:
     #: other
     paths: Sequence[str] = ()
     #: it answers for some models only (``Interface.task`` tells them apart), and ``find`` returns
-    #: ``None`` for the others. It is asked before protocols with the same path that answer for all
+    #: ``None`` for the others: that depends on method and target alone, and on the models. It is
+    #: asked before protocols with the same path that answer for all
     is_selective: bool = False
     #: ``module:class`` of the worker half, an ``Envelope``; "" if all predictions are native
     envelope: str = ""
+    #: the headers, in lower case, on which the ``PredictionCall`` of a POST request depends besides
+    #: its target. Front-ends then keep the call until models change, and do not ask ``find`` about
+    #: each request. ``None``: it may depend on anything
+    call_headers: Sequence[bytes] | None = None
     #: sent in a stream that says nothing for some seconds; b"" for nothing
     keep_alive: bytes = b""
 

@@ -35,7 +35,7 @@ class Routes:
     links: Mapping[str, str] = field(default_factory=dict)  #: name to path, shown at ``/``
     listener: Literal["public", "management"] = "public"
     #: starts of paths where reading needs what a prediction needs: the token, and ``authorize``.
-    #: Each with a function from a request target to the name of its model, or ""
+    #: Each with a function from a decoded path to the name of its model, or ""
     protected: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     #: starts of paths of the public listener where every request needs the token for management
     managed: Sequence[str] = ()

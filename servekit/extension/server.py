@@ -38,6 +38,7 @@ class Server(Protocol):
         """Path of the Unix socket where processes of plugins make requests, as clients do.
 
         It is in the run directory; it serves HTTP in the clear, whatever other listeners do.
+        ``UnixConnection`` connects to it.
         """
 
     @property
@@ -47,6 +48,13 @@ class Server(Protocol):
     @property
     def needs_token(self) -> bool:
         """Whether predictions need a bearer token of the server's own."""
+
+    @property
+    def predictions_are_open(self) -> bool:
+        """Whether everybody who reaches the server may ask for predictions.
+
+        They need no token of the server's own, and no plugin decides about them.
+        """
 
     def judge_manager(self, authorization: bytes | None) -> ServekitError | None:
         """Return why a request with *authorization* may not manage the server; ``None``: it may."""
@@ -80,10 +88,11 @@ class Server(Protocol):
     def is_shutting_down(self) -> bool:
         """Whether the server shuts down."""
 
-    def why_not_ready(self, model: str = "") -> Sequence[str]:
+    def why_not_ready(self, model: str = "", version: str = "") -> Sequence[str]:
         """Return why *model*, or the server with all of its models, is not ready.
 
-        :raises ModelNotFound: there is no such model.
+        :param version: name or alias of a version of *model*; "" is the default one.
+        :raises ModelNotFound: there is no such model or version.
         """
 
     def crashes(self) -> Sequence[CrashReport]:
@@ -109,11 +118,18 @@ class Server(Protocol):
         Requests that come by a protocol of a plugin do not count.
         """
 
+    def name_model(self, request: HttpRequest) -> str:
+        """Return the name of the model that *request* is for, whatever its protocol; "" for none.
+
+        Clients of some protocols name the model in the body: before the route of the request is
+        final, that is only the likely one. Filters of responses see the one that answers.
+        """
+
     def count_refusal(self, request: HttpRequest, status: int) -> None:
         """Count a prediction that was refused with *status* before it reached its model."""
 
     def add_metrics(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Have ``/metrics`` show what *collect* returns. Called at each scrape; must not block."""
+        """Add what *collect* returns to ``/metrics``. Called at each scrape; must not block."""
 
     def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
         """Call *function* every *interval_s* seconds, as long as the process lives."""
@@ -129,7 +145,7 @@ class Server(Protocol):
         """
 
     def operate(self, operation: Operation, wait_s: float = 0.0) -> OperationRow:
-        """Have *operation* done, as operators do: models loaded, swapped, scaled, unloaded ...
+        """Carry out *operation*, as operators do: load, swap, scale, unload models ...
 
         Blocks until the operation has ended, for at most *wait_s* seconds, or until this front-end
         ends. Call it in a greenlet, such as a view of ``register_routes``. Its users can
@@ -138,6 +154,7 @@ class Server(Protocol):
         :return: how far it is: its ``state`` is ``done``, ``failed`` (then ``error`` says why, and
             ``status`` is a status of HTTP) or still ``running``.
         :raises Draining: the server shuts down.
+        :raises servekit.errors.InputError: a field has the wrong type, or is out of range.
         """
 
     def wait_for(self, is_busy: Callable[[], bool]) -> None:

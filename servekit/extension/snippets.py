@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request that ``Server.write_snippets`` writes as code."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 __all__ = ["RequestToWrite"]
+
+HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]+\Z")]
+HeaderValue = Annotated[str, Meta(pattern=r"^[ -~]*\Z")]
 
 
 class RequestToWrite(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -22,3 +25,7 @@ class RequestToWrite(Struct, kw_only=True, forbid_unknown_fields=True):
     instances: bool = False  #: *value* is a whole body with several inputs
     output: Any | UnsetType = UNSET  #: what a test expects, if that is known
     needs_token: bool = False  #: the code reads a token from the environment
+    accept: str = ""  #: media type of the response; "": any
+    #: further headers; ``None``: a secret, which the code reads from the environment
+    headers: dict[HeaderName, HeaderValue | None] = {}
+    query: dict[str, str | None] = {}  #: parameters of the query, in the same way

@@ -16,3 +16,7 @@ class TransportOffer:
     #: client's address and the ``Host``; its ``on_data`` gets the bytes after the preface. See
     #: ``servekit.frontend.transport``
     target: str
+    #: the setting of the plugin that holds ``HOST:PORT`` of a listener where nothing else is
+    #: spoken; where it is empty, so is the offer. "": the listeners of all clients
+    address_setting: str = ""
+    title: str = ""  #: its name where its address is shown; "": as ``alpn``

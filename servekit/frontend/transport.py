@@ -11,30 +11,39 @@ loop of a front-end, which never block.
   set, makes the function that judges the requests of an exchange.
 - ``RequestBuilder`` builds requests of their parts and applies the rules and limits of HTTP.
   ``end_unread`` and ``start_upload`` decide whether a body is wanted, and whether it goes to the
-  shared memory of its model; ``BodyClock`` says when its client is too slow.
+  shared memory of its model; ``count_arrived`` counts a request that is incomplete when the socket
+  has been read; ``BodyClock`` says when its client is too slow.
+- ``begin_stream`` of an exchange returns ``watched(head, writer)``: filters may watch the body.
 - ``SocketReader`` and ``SocketWriter`` read and write the socket, in the clear or TLS.
 - ``host.slices`` limits how long the loop works for clients that send a lot at once, and
   ``host.pressure`` counts the memory that is held for them.
 """
 
-from servekit.extension.base_exchange import BaseExchange
-from servekit.extension.exchange import OutputStream
+from servekit.extension.base_exchange import BaseExchange, watched
+from servekit.extension.exchange import BodyWriter, OutputStream
 from servekit.extension.http import NO_LENGTH
 from servekit.frontend.exchange.host import Host
 from servekit.frontend.exchange.protocols import Guard, Timed
+from servekit.frontend.http.closed import do_nothing
 from servekit.frontend.http.fields import (
     CONNECTION_FIELDS,
     METHODS,
     NOT_IN_TRAILERS,
     check_size,
 )
-from servekit.frontend.http.placement import end_unread, lateness_of, start_upload
+from servekit.frontend.http.placement import (
+    count_arrived,
+    end_unread,
+    lateness_of,
+    start_upload,
+)
 from servekit.frontend.http.request_body import BodyClock
 from servekit.frontend.http.request_builder import MAX_HEADERS, RequestBuilder
 from servekit.frontend.http.socket_reader import SocketReader
 from servekit.frontend.http.socket_writer import MAX_HELD_BYTES, SocketWriter
 from servekit.frontend.http.tls import TlsSocket
 from servekit.frontend.http.upload import Upload
+from servekit.frontend.memory.arriving import ArrivingRequest
 from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
 
@@ -45,8 +54,10 @@ __all__ = [
     "METHODS",
     "NOT_IN_TRAILERS",
     "NO_LENGTH",
+    "ArrivingRequest",
     "BaseExchange",
     "BodyClock",
+    "BodyWriter",
     "Guard",
     "Host",
     "OutputStream",
@@ -59,7 +70,10 @@ __all__ = [
     "TlsSocket",
     "Upload",
     "check_size",
+    "count_arrived",
+    "do_nothing",
     "end_unread",
     "lateness_of",
     "start_upload",
+    "watched",
 ]

@@ -30,7 +30,7 @@ class Cancelled:
     __slots__ = ("_arena", "_marks")
 
     def __init__(self, places: int) -> None:
-        """Have room for a batch of *places*."""
+        """Make room for a batch of *places*."""
         size = room_of((places + 1) * NUMBER_BYTES)
         self._arena = Arena(size, "servekit-cancelled")
         self._marks = self._arena.view(Slab(0, size)).cast("Q")

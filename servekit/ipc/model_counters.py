@@ -24,6 +24,7 @@ __all__ = [
     "LENGTH",
     "MIRRORED",
     "OF_REQUESTS",
+    "PARTS",
     "PLACES",
     "SIZES",
     "STATUSES",
@@ -37,6 +38,7 @@ __all__ = [
     "read_activity",
     "read_version",
     "read_versions",
+    "read_waiting",
 ]
 
 KEY: Final = "model"  #: the first part of the keys of the arrays; then label and version
@@ -92,7 +94,7 @@ def _lay_out() -> tuple[dict[object, int], int]:
     for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
         places[name] = end
         end += len(bounds) + 2
-    words = (*DROPS, *LEFT, *CACHED, *MIRRORED, *STREAM_NUMBERS)
+    words = (*DROPS, *LEFT, *CACHED, *MIRRORED, *STREAM_NUMBERS, "failed_s")
     for key in (*STATUSES, *words, "waiting", "running"):
         places[key] = end
         end += 1
@@ -146,6 +148,8 @@ class StageCounts(NamedTuple):
     waiting: int  #: tasks in the queue; sampled ten times a second, as *running* is
     running: int  #: tasks that workers have
     tasks: int = 0  #: those of all batches
+    decode_s: float = 0.0  #: the sum of the times to decode the inputs of each batch
+    encode_s: float = 0.0  #: the same for their outputs
 
 
 class VersionCounts(NamedTuple):
@@ -159,6 +163,7 @@ class VersionCounts(NamedTuple):
     running: int  #: tasks that workers have
     stages: dict[str, StageCounts] = {}  # noqa: RUF012 - by name; that of an only stage is ""
     response_s: float = 0.0  #: the sum of the durations
+    failed_s: float = 0.0  #: the sum of the times from the complete request to its error
 
 
 def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
@@ -192,6 +197,7 @@ def _version_counts(found: dict[Key, list[float]]) -> VersionCounts:
         int(total[PLACES["running"]]),
         {label_of(key).stage: _stage_counts(numbers) for key, numbers in found.items()},
         total[start + len(DURATIONS) + 1],
+        total[PLACES["failed_s"]],
     )
 
 
@@ -205,6 +211,8 @@ def _stage_counts(numbers: list[float]) -> StageCounts:
         waiting=int(numbers[PLACES["waiting"]]),
         running=int(numbers[PLACES["running"]]),
         tasks=int(numbers[PLACES["batch_size"] + len(SIZES) + 1]),
+        decode_s=numbers[PLACES["decode_duration_seconds"] + len(PARTS) + 1],
+        encode_s=numbers[PLACES["encode_duration_seconds"] + len(PARTS) + 1],
     )
 
 
@@ -228,3 +236,9 @@ def read_activity(counters: Counters) -> dict[tuple[str, str], Activity]:
             known.in_progress + int(sum(numbers[place] for place in gauges)),
         )
     return found
+
+
+def read_waiting(counters: Counters) -> dict[Label, int]:
+    """Return how many tasks wait for each model or stage, in all front-ends."""
+    found = counters.read(lambda key: key[0] == KEY)
+    return {label_of(key): int(numbers[PLACES["waiting"]]) for key, numbers in found.items()}

@@ -9,12 +9,12 @@ from msgspec import Struct, field, structs
 from servekit.ipc.batches import QUERY
 from servekit.ipc.operations import OperationRow
 from servekit.ipc.response_style import ResponseStyle
+from servekit.ipc.tally import Tally
 
 __all__ = [
-    "CAUSES",
     "EVERYTHING",
     "PREPARING",
-    "RELOADS",
+    "SERVING",
     "STATES",
     "EndpointRow",
     "Interface",
@@ -26,7 +26,6 @@ __all__ = [
     "StepRow",
     "Table",
     "TableUpdate",
-    "Tally",
     "TrafficRow",
     "path_of_version",
     "stage_rows",
@@ -67,18 +66,28 @@ class EndpointRow(Struct):
     get: bool = False  #: as in ``RouteRow``
 
 
+STARTING, SERVING = "starting", "serving"
+#: the states of a replica: each ``State`` of ``supervisor/replicas/lifecycle.py``, in lower case
+STATES = (STARTING, SERVING, "backoff", "failed", "stopping", "stopped")
+
+
 class ReplicaRow(Struct):
     """One replica as the front-ends see it."""
 
     index: int
     generation: int  #: grows by one with each worker that fills the replica
     address: str  #: path of the replica's AF_UNIX listener
-    state: str  #: a ``State`` of ``supervisor/lifecycle.py``, in lower case
+    state: str  #: one of ``STATES``
     reason: str = ""  #: why it is not serving
     pid: int = 0  #: of the worker that fills it; 0 if there is none
     next_try: float = 0.0  #: when the next worker will be started, if that is known
     stage: str = ""  #: that it serves; "" if the model has no others
     followers: list[int] = []  #: the pids of its ranks above 0
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether its worker takes tasks."""
+        return self.state == SERVING
 
 
 class StageRow(Struct):
@@ -181,14 +190,25 @@ class ModelRow(Struct):
         return f"{self.name}:{self.stage}" if self.stage else self.name
 
     @property
+    def own_steps(self) -> list[StepRow]:
+        """The steps of the model's own path; none if it has one stage."""
+        path = f"/{self.name}/predict"
+        return next((route.steps for route in self.routes if route.path == path), [])
+
+    @property
     def is_awake(self) -> bool:
         """Whether a replica serves."""
-        return any(replica.state == "serving" for replica in self.replicas)
+        return any(replica.is_serving for replica in self.replicas)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether each stage has a replica that serves."""
+        return all(stage.is_awake for stage in stage_rows(self))
 
     @property
     def is_waking(self) -> bool:
         """Whether it is loaded because a request came, and does not serve yet."""
-        is_loading = any(replica.state == "starting" for replica in self.replicas)
+        is_loading = any(replica.state == STARTING for replica in self.replicas)
         return self.may_sleep and is_loading and not self.is_awake
 
     def find_version(self, name: str) -> "ModelRow | None":
@@ -240,54 +260,6 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
         )
         for stage in row.stages
     ]
-
-
-#: the states of a replica, the causes of crashes and the results of reloads
-STATES = ("starting", "serving", "backoff", "failed", "stopping", "stopped")
-
-
-CAUSES = (
-    *("exited", "hung", "killed", "load_failed", "load_timeout", "not_started"),
-    *("out_of_memory", "signal"),
-)
-
-
-RELOADS = ("loaded", "unchanged", "failed")
-
-
-RESTART = "restart"  #: among the causes in a tally: a worker is started to replace another
-MOST_VERSIONS = 8  #: of one model whose troubles are remembered; the oldest are forgotten
-
-
-class Tally(Struct):
-    """The counts of the supervisor since it started."""
-
-    started: float = 0.0  #: Unix time at which the supervisor started
-    #: by model, version ("" if it is not known) and one of ``CAUSES`` or ``RESTART``
-    troubles: dict[str, dict[str, dict[str, int]]] = {}
-    reloads: dict[str, int] = {}  #: by result
-    operations: dict[str, dict[str, int]] = {}  #: by kind and result
-
-    def restarted(self, model: str, version: str) -> None:
-        """Count a worker that is started in place of another."""
-        self.crashed(model, version, RESTART)
-
-    def crashed(self, model: str, version: str, cause: str) -> None:
-        """Count a worker that ended unexpectedly, or a failed load."""
-        versions = self.troubles.setdefault(model, {})
-        causes = versions.setdefault(version, {})
-        causes[cause] = causes.get(cause, 0) + 1
-        if len(versions) > MOST_VERSIONS:
-            del versions[next(iter(versions))]
-
-    def operated(self, kind: str, result: str) -> None:
-        """Count an operation that has ended."""
-        results = self.operations.setdefault(kind, {})
-        results[result] = results.get(result, 0) + 1
-
-    def reloaded(self, result: str) -> None:
-        """Count the result of the reload of one model."""
-        self.reloads[result] = self.reloads.get(result, 0) + 1
 
 
 class Table(Struct):

@@ -17,7 +17,7 @@ from typing import Any
 
 from servekit.errors import StartupError
 
-__all__ = ["read_entry", "run_here", "start_command", "start_logged"]
+__all__ = ["read_entry", "run_here", "start_command", "start_logged", "text_of"]
 
 INTERRUPTED = 130  #: the exit status after Ctrl-C during the start
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
@@ -68,6 +68,14 @@ def read_entry(line: str) -> dict[str, Any]:
         entry = None
     is_entry = isinstance(entry, dict) and {"event", "message"} <= entry.keys()
     return entry if is_entry else {"event": OUTPUT, "message": line}
+
+
+def text_of(entry: Mapping[str, Any]) -> str:
+    """Return a log entry as people read it: of whom it is, the message, and the traceback."""
+    subject = entry.get("subject", "")
+    about = f"{subject} " if subject and subject != "servekit" else ""
+    traceback = entry.get("traceback", "")
+    return f"{about}{entry['message']}\n{traceback}".strip()
 
 
 def run_here(command: Sequence[str]) -> None:

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from servekit.errors import StartupError
-from servekit.local_server.child import read_entry, run_here, start_command, start_logged
+from servekit.local_server.child import (
+    read_entry,
+    run_here,
+    start_command,
+    start_logged,
+    text_of,
+)
 from servekit.local_server.models import Models, check, model_texts
 from servekit.settings import SettingsError
 
@@ -125,9 +131,9 @@ class LocalServer:
             self._has_begun.set()
 
     def _take(self, entry: Mapping[str, Any]) -> None:
-        text = f"{entry.get('subject', '')} {entry['message']}".strip()
+        text = text_of(entry)
         level = logging.getLevelNamesMapping().get(str(entry.get("level", "info")).upper())
-        self._last_lines.append(text)
+        self._last_lines.extend(text.splitlines())
         LOGGER.log(level or logging.INFO, "%s", text)
         if entry["event"] == "serving" and not self.url:
             self.url = str(entry["url"])

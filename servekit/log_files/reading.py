@@ -20,7 +20,7 @@ from servekit.log_files.names import file_name, model_of
 
 __all__ = ["LogDirectory", "NoLogFiles"]
 
-LOOK_S: Final = 0.2
+POLL_S: Final = 0.2
 BY_TIME: Final = attrgetter("time")
 
 _decode = msgspec.json.Decoder(LogEntry).decode
@@ -74,7 +74,7 @@ class LogDirectory:
             for name in {*self._tails, *self._names()}:
                 found += self._added(name)
             yield from sorted(found, key=BY_TIME)
-            sleep(LOOK_S)
+            sleep(POLL_S)
 
     def close(self) -> None:
         """Close the files."""

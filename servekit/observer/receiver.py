@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
+from time import sleep
 
 import msgspec
 
@@ -17,22 +18,24 @@ from servekit.extension.events import (
     ModelLoaded,
     ModelUnloaded,
     NoMoreEvents,
-    RequestTraced,
     ServerStarted,
     ServerStopping,
     WorkerExited,
     WorkerReady,
 )
+from servekit.ipc.trace_notes import TraceNotes
 from servekit.observer.metrics import MetricsUnavailable, read_metrics
 from servekit.observer.subscriber import Subscriber
+from servekit.observer.traces import events_of
 
 __all__ = ["EventReceiver", "export_metrics"]
 
+RETRY_S = 0.1  #: until the next attempt to accept a connection
 MESSAGE_BYTES = 1 << 18  #: more than the kernel lets a sender send at once
 
 Message = (
     ServerStarted | ServerStopping | ModelLoaded | ModelUnloaded | WorkerReady | WorkerExited
-    | LogRecord | EventsLost | NoMoreEvents
+    | LogRecord | EventsLost | NoMoreEvents | TraceNotes
 )  # fmt: skip
 
 log = logging.getLogger("servekit.observer")
@@ -45,7 +48,7 @@ class EventReceiver:
         """Read nothing yet. *listener* is of the kind ``SOCK_SEQPACKET``."""
         self._listener = listener
         self._subscribers = subscribers
-        self._decode = msgspec.msgpack.Decoder(Message | list[BatchServed | RequestTraced]).decode
+        self._decode = msgspec.msgpack.Decoder(Message | list[BatchServed]).decode
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._connections: set[socket.socket] = set()
@@ -65,7 +68,11 @@ class EventReceiver:
         self._selector.close()
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # no descriptor is left, or the peer has disconnected
+            sleep(RETRY_S)  # the listener stays readable: without a pause the loop would spin
+            return
         self._connections.add(connection)
         self._selector.register(connection, selectors.EVENT_READ)
 
@@ -88,9 +95,10 @@ class EventReceiver:
             log.warning("an event cannot be read: %s", error)
             return
         match message:
+            case TraceNotes():
+                self._offer("request_traced", *events_of(message))
             case list():  # front-ends send them so
-                for each in message:
-                    self._offer(each.hook, each)
+                self._offer("batch_served", *message)
             case NoMoreEvents():
                 self._has_ended = True
             case EventsLost():
@@ -101,9 +109,9 @@ class EventReceiver:
             case _:
                 self._offer(message.hook, message)
 
-    def _offer(self, hook: str, message: object) -> None:
+    def _offer(self, hook: str, *messages: object) -> None:
         for subscriber in self._subscribers:
-            subscriber.offer(hook, message)
+            subscriber.offer(hook, *messages)
 
 
 def export_metrics(

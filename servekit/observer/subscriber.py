@@ -39,13 +39,13 @@ class Subscriber:
         self._thread = Thread(target=self._run, name=plugin, daemon=True)
         self._thread.start()
 
-    def offer(self, hook: str, argument: object) -> None:
-        """Have *hook* called with *argument* soon, if the plugin implements it."""
+    def offer(self, hook: str, *arguments: object) -> None:
+        """Call *hook* soon with each of *arguments*, if the plugin implements it."""
         if hook not in self._hooks:
             return
         with self._changed:
-            self._waiting.append((hook, argument))
-            if len(self._waiting) > MAX_WAITING:
+            self._waiting.extend([(hook, each) for each in arguments])
+            while len(self._waiting) > MAX_WAITING:
                 self._waiting.popleft()
                 self.lose(1)
             self._changed.notify()
@@ -76,12 +76,14 @@ class Subscriber:
                 self._failures += 1
                 if hook not in self._has_failed:
                     self._has_failed.add(hook)
-                    log.exception("plugin %s: %s failed; said once", self._plugin, hook)
+                    text = "plugin %s: %s failed; its next failures are not logged"
+                    log.exception(text, self._plugin, hook)
 
     def _take(self) -> tuple[str, Any] | None:
         """Wait for the next call, ``None`` at the end; lines of the log come as a list."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_ending)
+            if not self._waiting:
+                self._changed.wait_for(lambda: self._waiting or self._is_ending)
             if not self._waiting:
                 return None
             hook, argument = self._waiting.popleft()

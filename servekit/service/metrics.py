@@ -34,7 +34,7 @@ class Metric:
     def __init__(
         self, metrics: Metrics, kind: Kind, name: str, text: str, labels: Sequence[str], size: int
     ) -> None:
-        """Have one series: the only one without labels, or the one for further label values."""
+        """Hold one series: the only one without labels, or the one for further label values."""
         self._metrics, self._kind, self._name, self._text = metrics, kind, name, text
         self._labels, self._size = dict.fromkeys(labels), size
         self._bounds: tuple[float, ...] = ()
@@ -87,12 +87,12 @@ class Gauge(Metric):
     """A value that goes up and down."""
 
     def set(self, value: float, **labels: object) -> None:
-        """Be *value*."""
+        """Set it to *value*."""
         with self._metrics.lock:
             self._metrics.values[self._offset(labels)] = value
 
     def inc(self, amount: float = 1, **labels: object) -> None:
-        """Be *amount* more, or less if it is negative."""
+        """Add *amount*, which may be negative."""
         self._add(amount, labels)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from servekit_archiver.names import name_problem
+
 from servekit.errors import BootError
 
 __all__ = ["find_asset", "find_file", "read_options"]
@@ -60,7 +62,7 @@ def find_file(directory: Path, suffixes: tuple[str, ...], file: str = "") -> Pat
     """
     if file:
         path = directory / file
-        if Path(file).is_absolute() or ".." in Path(file).parts or not path.is_file():
+        if name_problem(file) or not path.is_file():
             raise BootError(f"[options] file: {file!r} is not in the archive")
         return path
     found = sorted(path for path in directory.iterdir() if path.suffix in suffixes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any, Final
 
-__all__ = ["NAME", "Response", "check_headers", "check_status", "head_of"]
+__all__ = ["NAME", "Response", "check_headers", "check_status", "head_of", "plain_text"]
 
 NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff\t]{0,4096}")
@@ -15,7 +15,7 @@ MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *; *[\x20-\x7e]+
 OWN_TYPES: Final = "application/vnd.servekit."  #: prefix of media types between stages
 MAX_HEADERS: Final = 32
 MAX_MEDIA_TYPE: Final = 256  #: characters
-SHOWN: Final = 80  #: characters of a value that an error repeats
+QUOTED_CHARS: Final = 80  #: characters of a value, in an error
 #: statuses of responses without a body, or with a part of one
 WITHOUT_BODY: Final = (204, 205, 206, 304)
 #: headers of framing and of the connection (RFC 9110 7.6.1), and those that the server sets
@@ -60,7 +60,7 @@ def head_of(response: Response) -> tuple[int, list[tuple[str, str]], str | None]
     check_headers(headers)
     if response.content_type is None:
         return status, headers, None
-    content_type = _text("content_type", response.content_type)
+    content_type = plain_text("content_type", response.content_type)
     if len(content_type) > MAX_MEDIA_TYPE:
         raise ValueError(f"content_type: {len(content_type)} characters, limit {MAX_MEDIA_TYPE}")
     if not MEDIA_TYPE.fullmatch(content_type):
@@ -89,13 +89,16 @@ def _pairs(headers: Any) -> list[tuple[str, str]]:
         shown = _shown(headers)
         raise ValueError(f"headers {shown}: not a mapping of names to strings")  # noqa: TRY004
     return [
-        (name := _text("header", key), _text(f"header {name!r}", value))
+        (name := plain_text("header", key), plain_text(f"header {name!r}", value))
         for key, value in headers.items()
     ]
 
 
-def _text(what: str, value: Any) -> str:
-    """Return *value*, a string, bytes or a number, as a plain string."""
+def plain_text(what: str, value: Any) -> str:
+    """Return *value*, a string, bytes or a number, as a plain string.
+
+    :raises ValueError: it is something else; the message says that it is *what*.
+    """
     if isinstance(value, str):
         return str.__str__(value)  # a subclass may override it
     if isinstance(value, bytes | bytearray):
@@ -107,7 +110,7 @@ def _text(what: str, value: Any) -> str:
 
 def _shown(value: Any) -> str:
     try:
-        return repr(value)[:SHOWN]
+        return repr(value)[:QUOTED_CHARS]
     except Exception:  # noqa: BLE001 - an author's object, or an integer of 5,000 digits
         return f"of type {type(value).__name__}"
 

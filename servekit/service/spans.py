@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from servekit.ipc.spans import SpanValue
     from servekit.ipc.trace_context import TraceContext
 
-    #: makes a span current for a tracing library, and returns a function that ends that
-    EnterSpan = Callable[["ServiceSpan"], Callable[[], None]]
+    #: makes a span current for a tracing library, and returns a function that ends that, if any
+    EnterSpan = Callable[["ServiceSpan"], Callable[[], None] | None]
 
 __all__ = [
     "UNTRACED",
@@ -136,7 +136,8 @@ class ServiceSpan:
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         """End. An error is noted by its class, and raised."""
         end_s = monotonic()
-        self._leave()
+        if self._leave is not None:
+            self._leave()
         if _active.get() is self:  # not if it ends after its turn, or in another thread
             _active.set(self._parent)
         if kind is not None:
@@ -156,7 +157,7 @@ class SpanRecorder:
     def __init__(self, context: TraceContext, enter: EnterSpan) -> None:
         """Record for the trace of *context*, that of the first traced member.
 
-        :param enter: called when a span begins; what it returns is called at the end.
+        :param enter: called when a span begins; what it returns, if anything, is called at the end.
         """
         self.context = context
         self.stage = ""
@@ -177,7 +178,8 @@ class SpanRecorder:
         try:
             yield
         finally:
-            leave()
+            if leave is not None:
+                leave()
             self._active = _active.get() or self.root
             _active.set(before)
 

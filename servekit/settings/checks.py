@@ -7,9 +7,19 @@ from typing import Any, Final, NoReturn
 
 from servekit.settings.values import did_you_mean
 
-__all__ = ["Check", "each_entry", "entries", "json_table", "number_between",
-    "refuse", "shown", "string",
-           "strings", "table_of"]  # fmt: skip
+__all__ = [
+    "Check",
+    "ValueRefused",
+    "each_entry",
+    "entries",
+    "json_table",
+    "number_between",
+    "refuse",
+    "shown",
+    "string",
+    "strings",
+    "table_of",
+]
 
 Check = Callable[[str, Any], Any]  #: gets the name of a value and the value; returns the value
 

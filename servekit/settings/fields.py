@@ -232,7 +232,8 @@ class Settings:
     )
     compression: tuple[str, ...] = setting(
         (),
-        "codings for compressed requests and responses, preferred first: gzip, zstd, deflate",
+        "codings for compressed responses, preferred first: gzip, zstd, deflate; with zstd,"
+        " requests may be in it too",
         one_of("gzip", "zstd", "deflate"),
     )
     compression_min: int = setting(KIB, "smallest response that is compressed", **a_size(1, GIB))
@@ -263,8 +264,8 @@ class Settings:
     )
     policy: str = setting(
         "",
-        "rules that every archive must keep, separated by commas: signed,no-pickle; plugins have"
-        " them",
+        "rules that every archive must pass, separated by commas: signed,no-pickle; plugins"
+        " provide them",
         rule_names,
     )
     trusted_keys: tuple[str, ...] = setting(
@@ -361,6 +362,11 @@ class Settings:
     deployments: tuple[Deployment, ...] = ()  #: no option: ``[models.NAME]``, then ``--set``
     #: no option: ``[plugins.NAME]``, then variables, then ``--plugin``
     plugins: tuple[PluginValue, ...] = ()
+
+    @property
+    def request_codings(self) -> tuple[str, ...]:
+        """The codings that bodies of requests may be in."""
+        return tuple(dict.fromkeys((*self.compression, "gzip", "deflate")))
 
     @property
     def state_file(self) -> str:

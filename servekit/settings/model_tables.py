@@ -65,8 +65,8 @@ def read_model_tables(tables: Mapping[str, Any], source: str, base: Path) -> lis
     ]
 
 
-def read_assignments(assignments: Iterable[str]) -> list[Deployment]:
-    """Return what the ``NAME.KEY=VALUE`` of ``--set`` say, of which a later one wins.
+def read_assignments(assignments: Iterable[str], source: str = "--set") -> list[Deployment]:
+    """Return what the ``NAME.KEY=VALUE`` of *source* say, of which a later one wins.
 
     :raises ValueError: one is malformed, or its key or value is refused.
     """
@@ -74,7 +74,7 @@ def read_assignments(assignments: Iterable[str]) -> list[Deployment]:
     for text in assignments:
         keys, value = _assignment(text)
         _put(tables, keys, value, text)
-    return [read_deployment(name, table, "--set", Path(), name) for name, table in tables.items()]
+    return [read_deployment(name, table, source, Path(), name) for name, table in tables.items()]
 
 
 def read_deployment(

@@ -27,7 +27,7 @@ from servekit.settings.plugin_values import (
 from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
 from servekit.settings.values import did_you_mean
 
-__all__ = ["SettingsError", "load_settings"]
+__all__ = ["SettingsError", "is_loopback", "load_settings"]
 
 #: variables that are not settings: secrets, which are read where they are used
 SECRETS = (PREDICT_VARIABLE, MANAGE_VARIABLE)
@@ -35,10 +35,16 @@ DAEMONS = "daemons"  #: a key of the file that is not an option
 MODELS = "models"  #: a list of paths, or a table for each model
 PLUGINS = "plugins"  #: tables of the file, and values from flags and variables
 TABLES = ("set", "plugin")  #: flags that are not options
+SET = f"{PREFIX}SET"  #: the variable in place of ``--set``
 #: a file with both, which TOML does not allow
 TWO_KINDS = re.compile(
     r"^\s*models\s*=.*^\s*\[\s*models\b|^\s*\[\s*models\b.*^\s*models\s*=", re.M | re.S
 )
+#: variables that each pod has for each Service of its namespace, but ``NAME_PORT=tcp://...``
+SERVICE_LINK = re.compile(
+    PREFIX + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)"
+)
+ADDRESS_OF_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 HERE = Path()  #: paths of flags and variables are relative to it
 
 
@@ -59,7 +65,12 @@ def load_settings(
         address that other machines can reach.
     """
     values = _from_file(file) if file else {}
-    values["deployments"] = (*values.get("deployments", ()), *_assigned(flags.get("set") or ()))
+    environment = {n: text for n, text in environment.items() if not _is_service_link(n, text)}
+    values["deployments"] = (
+        *values.get("deployments", ()),
+        *_assigned(_split(SET, environment.get(SET, "")), SET),
+        *_assigned(flags.get("set") or (), "--set"),
+    )
     values[PLUGINS] = (
         *values.get(PLUGINS, ()),
         *read_plugin_variables(environment),
@@ -78,7 +89,7 @@ def load_settings(
 
 
 def _require_loopback(settings: Settings) -> None:
-    """Pass if only this machine can connect, as far as that is known."""
+    """Check that only this machine can connect, as far as that is known."""
     tcp = [address for address in settings.bind if not unix_path(address)]
     hosts = [address if address == SYSTEMD else split_address(address)[0] for address in tcp]
     for host in hosts if settings.bind else [settings.host]:
@@ -105,13 +116,13 @@ def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _assigned(assignments: Iterable[str]) -> list[Deployment]:
+def _assigned(assignments: Iterable[str], source: str) -> list[Deployment]:
     try:
-        return read_assignments(assignments)
+        return read_assignments(assignments, source)
     except ValueError as error:
-        raise SettingsError(f"--set: {error}") from error
+        raise SettingsError(f"{source}: {error}") from error
     except OSError as error:  # a relative path in a working directory that was removed
-        raise SettingsError(f"--set: {error.strerror}") from error
+        raise SettingsError(f"{source}: {error.strerror}") from error
 
 
 def _told_plugins(assignments: Iterable[str]) -> list[PluginValue]:
@@ -130,9 +141,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         and not name.startswith(PLUGIN_PREFIX)
         and text
         and name not in SECRETS
-        and not _is_service_link(name, text)
     }
-    _refuse_unknown(given, [*known, *SECRETS], "unknown variable")
+    given.pop(SET, None)
+    _refuse_unknown(given, [*known, *SECRETS, SET], "unknown variable")
     return {
         known[name].name: _value(known[name], _words(known[name], text), name, HERE)
         for name, text in given.items()
@@ -140,19 +151,21 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _is_service_link(name: str, text: str) -> bool:
-    """Whether Kubernetes set it, for a Service that is called ``servekit`` too."""
-    links = (f"{PREFIX}SERVICE_", f"{PREFIX}PORT_")
-    return name.startswith(links) or (name == f"{PREFIX}PORT" and "://" in text)
+    """Whether Kubernetes set it, for a Service called ``servekit`` or ``servekit-NAME``."""
+    is_address = name.startswith(PREFIX) and name.endswith("_PORT")
+    return bool(SERVICE_LINK.fullmatch(name) or (is_address and ADDRESS_OF_SERVICE.match(text)))
 
 
 def _words(option: Option, text: str) -> Any:
+    return _split(option.variable, text) if option.is_list else text
+
+
+def _split(variable: str, text: str) -> list[str]:
     """Split the list in a variable as a shell would: a quoted path may hold spaces."""
-    if not option.is_list:
-        return text
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise SettingsError(f"{option.variable}: {text!r}: no closing quotation mark") from error
+        raise SettingsError(f"{variable}: {text!r}: no closing quotation mark") from error
 
 
 def _from_file(path: Path) -> dict[str, Any]:

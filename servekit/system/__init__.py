@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of the kernel: parent death signals, cgroups."""
+"""Features of the kernel: parent death signals, cgroups, accounts."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MemoryGroup", "group_values", "memory_groups", "table"]
+__all__ = ["MemoryGroup", "group_values", "memory_groups", "oom_kills", "table"]
 
 NO_LIMIT = 1 << 60  #: version 1 writes "none" as the largest page count, version 2 as "max"
 
@@ -27,14 +27,16 @@ class Names:
     limit: str
     used: str
     inactive: str
+    events: str  #: has the number of processes that were killed because memory ran out
 
 
-V2 = Names("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
+V2 = Names("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "memory.events")
 V1 = Names(
     "sys/fs/cgroup/memory",
     "memory.limit_in_bytes",
     "memory.usage_in_bytes",
     "total_inactive_file",
+    "memory.oom_control",
 )
 
 
@@ -46,6 +48,20 @@ def memory_groups(root: Path = Path("/")) -> list[MemoryGroup]:
     places = ((names, path) for names, own in _own(root) for path in (own, *own.parents))
     found = (_read(root / names.mount / path, names) for names, path in places)
     return [group for group in found if group is not None]
+
+
+def oom_kills(root: Path = Path("/")) -> int | None:
+    """Return how many processes of our group the kernel killed because memory ran out.
+
+    :param root: the directory of ``proc`` and ``sys``; another one in tests.
+    :return: ``None`` if no group counts them.
+    """
+    for names, own in _own(root):
+        for path in (own, *own.parents):
+            count = table(root / names.mount / path / names.events).get("oom_kill")
+            if count is not None:
+                return count
+    return None
 
 
 def group_values(name: str, root: Path = Path("/")) -> list[str]:

@@ -11,8 +11,11 @@ __all__ = ["UnixConnection"]
 class UnixConnection(HTTPConnection):
     """A connection to the server that listens at a path."""
 
-    def __init__(self, path: Path, timeout_s: float) -> None:
-        """Connect to *path* with the first request."""
+    def __init__(self, path: Path | str, timeout_s: float) -> None:
+        """Connect to *path* with the first request.
+
+        :param timeout_s: for each wait: to connect, to send, to receive.
+        """
         super().__init__("localhost", timeout=timeout_s)
         self._path = path
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Response"]
+__all__ = ["OK", "Response"]
 
 OK = 200
 

@@ -41,7 +41,7 @@ def image_geometry(
     if dtype not in DTYPES:
         raise BootError(f"{PLACE}: the input has the type {dtype}, not {' or '.join(DTYPES)}")
     if len(shape) != 3:
-        raise BootError(f"{PLACE}: the input has the shape {list(shape)}, which no picture has")
+        raise BootError(f"{PLACE}: the input shape {list(shape)} is not that of a picture")
     layout = options.layout or _layout_of(shape)
     channels, *sides = shape if layout == "nchw" else (shape[2], *shape[:2])
     color = options.color or ("gray" if channels == 1 else "rgb")

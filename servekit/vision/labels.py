@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from servekit_archiver.names import name_problem
+
 from servekit.errors import BootError
 
 __all__ = ["LABEL_FILES", "find_labels", "read_labels"]
@@ -24,7 +26,7 @@ def find_labels(directory: Path, file: str = "") -> list[str] | None:
     """
     if file:
         path = directory / file
-        if Path(file).is_absolute() or ".." in Path(file).parts or not path.is_file():
+        if name_problem(file) or not path.is_file():
             raise BootError(f"[options.output] labels: {file!r} is not in the archive")
         return read_labels(path)
     found = next((name for name in LABEL_FILES if (directory / name).is_file()), None)

@@ -7,7 +7,8 @@ from typing import Final
 from flask import Blueprint, Flask, Response, jsonify, redirect, request
 from flask.json.provider import DefaultJSONProvider
 from flask.typing import ResponseReturnValue
-from werkzeug.routing import Rule
+from werkzeug.exceptions import MethodNotAllowed, NotFound
+from werkzeug.routing import RequestRedirect, Rule
 
 import servekit
 from servekit.errors import PluginError, RouteNotFound
@@ -17,10 +18,10 @@ from servekit.web.descriptions import add_descriptions
 from servekit.web.errors import add_error_pages, quoted
 from servekit.web.health import add_health
 from servekit.web.metrics import RouteMetrics
-from servekit.web.predict import add_predict_errors
+from servekit.web.predict import UNREAD, add_predict_errors
 from servekit.web.view import ServerView
 
-__all__ = ["bare_app", "create_app"]
+__all__ = ["add_routes", "bare_app", "create_app", "may_read_body", "with_links"]
 
 PAGES: Final = "servekit.pages"  #: the key of ``app.extensions`` with all ``Routes.pages``
 LINKS: Final = {
@@ -49,6 +50,20 @@ def create_app(server: ServerView, metrics: RouteMetrics, routes: Sequence[Route
     return app
 
 
+def may_read_body(app: Flask, method: str, path: str) -> bool:
+    """Whether *app* may read the body of such a request: it has a view that does not just refuse.
+
+    :param path: decoded, without the query.
+    """
+    try:
+        endpoint, _ = app.url_map.bind("").match(path, method)
+    except (NotFound, MethodNotAllowed):
+        return False
+    except RequestRedirect:
+        return True
+    return endpoint not in UNREAD
+
+
 def add_routes(app: Flask, routes: Iterable[Routes]) -> None:
     """Add the blueprints of plugins.
 
@@ -68,7 +83,7 @@ def add_routes(app: Flask, routes: Iterable[Routes]) -> None:
 
 
 def guard_managed(app: Flask, server: ServerView, routes: Iterable[Routes]) -> None:
-    """Have requests to the managed paths of *routes* refused without the token for management."""
+    """Refuse requests to the managed paths of *routes* without the token for management."""
     managed = tuple(path for each in routes for path in each.managed)
     if not managed:
         return

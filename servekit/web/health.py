@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from flask import Flask, Response, jsonify
 
-from servekit.errors import NotReady
+from servekit.errors import ModelNotFound, NotReady
 from servekit.ipc.table import PREPARING, ModelRow, Table, stage_rows
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
@@ -40,23 +40,25 @@ def _answer(reasons: Sequence[str]) -> Response:
     return answer
 
 
-def why_not_ready(server: ServerView, model: str = "") -> list[str]:
+def why_not_ready(server: ServerView, model: str = "", version: str = "") -> list[str]:
     """Return why *model*, or the server with all of its models, is not ready; nothing if it is.
 
     An empty server never is.
 
-    :raises ModelNotFound: there is no such model.
+    :param version: of *model*; "" is the default one.
+    :raises ModelNotFound: there is no such model or version.
     """
     table = server.routing.table
     reasons = _draining(table)
     if model:
-        return [*reasons, *_model_reasons(server, find_model(table, model))]
+        row = find_model(table, model)
+        return [*reasons, *_version_reasons(server, row, version)]
     if not table.models:
         reasons.append("no models")
-    reasons += [f"daemon {name} does not run" for name in table.missing_daemons]
-    reasons += [f"process {name} does not run" for name in table.missing_processes]
+    reasons += [f"daemon {name} is not running" for name in table.missing_daemons]
+    reasons += [f"process {name} is not running" for name in table.missing_processes]
     for row in table.models:
-        reasons += _model_reasons(server, row)
+        reasons += _version_reasons(server, row, "")
     return reasons
 
 
@@ -64,10 +66,15 @@ def _draining(table: Table) -> list[str]:
     return ["shutting down"] if table.is_draining else []
 
 
-def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
-    reasons = [f"{row.name}: {problem}" for problem in server.routing.unresolved(row.name)]
+def _version_reasons(server: ServerView, model: ModelRow, version: str) -> list[str]:
+    """Return why *version* of *model* is not ready; "" is the default one."""
+    row = model.find_version(version) if version else model
+    if row is None:
+        raise ModelNotFound(model.without_version(version))
+    problems = server.routing.unresolved(row.name) if row is model else ()
+    reasons = [f"{row.name}: {problem}" for problem in problems]
     for stage in stage_rows(row):
-        if server.routing.live_replicas(stage.label) > 0:
+        if server.routing.live_replicas(stage.label, "" if row is model else row.version) > 0:
             continue
         if stage.is_asleep or stage.is_waking:
             continue  # the next request gets its answer, a little later

@@ -18,7 +18,7 @@ from servekit.web.requested import asked_number, asked_wait
 
 __all__ = ["LogPage", "LoggedView", "add_logs"]
 
-LOOK_S: Final = 0.2  #: how often a waiting request looks for new lines
+POLL_S: Final = 0.2  #: how often a waiting request looks for new lines
 DEFAULT_LINES: Final = 100
 
 
@@ -61,7 +61,7 @@ def add_logs(app: Flask, server: LoggedView) -> None:
             found = [line for line in lines if wanted.takes(line)]
             if found or monotonic() >= deadline or server.is_draining:
                 break
-            time.sleep(LOOK_S)  # gevent's: other requests are answered meanwhile
+            time.sleep(POLL_S)  # gevent's: other requests are answered meanwhile
         page = LogPage(found[max(0, len(found) - most) :], after, server.log_run)
         return Response(msgspec.json.encode(page), mimetype="application/json")
 

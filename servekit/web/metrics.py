@@ -30,8 +30,7 @@ class RouteMetrics(Collector):
         """Measure nothing yet; nothing is read before a scrape."""
         self._server = server
         self._own: list[CollectorRegistry] = []  #: one for each app
-        if server.share is not None:
-            values.ValueClass = shared_value(server.share)
+        values.ValueClass = shared_value(server.share)
 
     def measure(self, app: Flask, listener: str) -> None:
         """Measure every route of *app*, under the label *listener*."""
@@ -55,14 +54,11 @@ class RouteMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the series as they are now."""
-        yield from self._server.routing.collect()
-        for collect_more in self._server.collectors:
-            yield from collect_more()
-        counters = self._server.counters
+        for collect_families in self._server.collectors:
+            yield from collect_families()
         own = (family for registry in self._own for family in registry.collect())
-        yield from merged(each for each in own if counters is None or each.type == "gauge")
-        if counters is not None:
-            yield from collect(counters)
+        yield from merged(each for each in own if each.type == "gauge")
+        yield from collect(self._server.counters)
 
 
 def merged(families: Iterable[Metric]) -> Iterable[Metric]:

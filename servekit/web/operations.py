@@ -30,14 +30,21 @@ from servekit.ipc.operations import (
     Unload,
 )
 from servekit.web.errors import problem_page, quoted
-from servekit.web.requested import asked_body, asked_object, asked_wait, checked, refusal
+from servekit.web.requested import (
+    asked_body,
+    asked_object,
+    asked_wait,
+    checked,
+    checked_operation,
+    refusal,
+)
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
 __all__ = ["OperatedView", "OperationList", "OperationViews", "add_operations", "operate"]
 
 APPEARS_S: Final = 2.0  #: how long the supervisor may take to show a new operation
-LOOK_S: Final = 1.0  #: how often a waiting request looks whether the front-end drains
+POLL_S: Final = 1.0  #: how often a waiting request checks whether the front-end drains
 
 
 class OperatedView(ServerView, Protocol):
@@ -143,12 +150,14 @@ class OperationViews:
 
 
 def operate(server: OperatedView, operation: Operation, wait_s: float) -> OperationRow:
-    """Have *operation* begun; return its row at its end, or after *wait_s* seconds.
+    """Begin *operation*; return its row at its end, or after *wait_s* seconds.
 
     Runs in a greenlet.
 
     :raises Draining: the server shuts down.
+    :raises InputError: a field of *operation* cannot be what it is.
     """
+    operation = checked_operation(operation)
     if server.routing.table.is_draining:
         raise Draining
     id_ = secrets.token_hex(6)
@@ -168,7 +177,7 @@ def _follow(
         row, left = _find(server, id_), deadline - monotonic()
         if (row is not None and is_enough(row)) or left <= 0 or server.is_draining:
             return row
-        server.wait_for_table(min(left, LOOK_S))
+        server.wait_for_table(min(left, POLL_S))
 
 
 def _find(server: OperatedView, id_: str) -> OperationRow | None:

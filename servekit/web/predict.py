@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests at the paths of models that cannot be predictions."""
 
+from typing import Final
+
 from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import MethodNotAllowed
@@ -11,7 +13,9 @@ from servekit.web.errors import quoted
 from servekit.web.table import OncePerTable, find_model
 from servekit.web.view import ServerView
 
-__all__ = ["add_predict_errors"]
+__all__ = ["UNREAD", "add_predict_errors"]
+
+UNREAD: Final = frozenset(("predict", "predict_version"))  #: endpoints that only refuse
 
 
 def add_predict_errors(app: Flask, server: ServerView) -> None:

@@ -10,7 +10,8 @@ from flask import request
 from msgspec import Struct
 
 from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMediaType
-from servekit.ipc.operations import Load, Swap
+from servekit.extension.bodies import read_json
+from servekit.ipc.operations import Load, Operation, Swap
 from servekit.mistakes import mistake_of
 from servekit.settings.checks import ValueRefused
 from servekit.settings.model_tables import read_deployment
@@ -25,6 +26,7 @@ __all__ = [
     "asked_object",
     "asked_wait",
     "checked",
+    "checked_operation",
     "refusal",
 ]
 
@@ -70,7 +72,7 @@ def asked_object() -> dict[str, Any]:
     if not request.is_json:
         raise UnknownMediaType("send application/json")
     try:
-        decoded = msgspec.json.decode(body)
+        decoded = read_json(body, object)
     except ValueError as error:
         raise BodyMalformed(str(error)) from error
     if not isinstance(decoded, dict):
@@ -107,6 +109,21 @@ def checked(asked: Loading) -> Loading:
     except ValueRefused as error:
         raise refusal(error.where, error.reason) from error
     return asked
+
+
+def checked_operation(operation: Operation) -> Operation:
+    """Return *operation* if the supervisor can decode it: plugins fill in what they like.
+
+    :raises InputError: the value of a field has the wrong type, or is out of range.
+    """
+    try:
+        encoded = msgspec.msgpack.encode(operation)
+        decoded: Operation = msgspec.msgpack.decode(encoded, type=Operation)
+    except msgspec.ValidationError as error:
+        raise refusal(*mistake_of(error)) from error
+    except (TypeError, OverflowError) as error:  # a value that no message can hold
+        raise refusal("", str(error)) from error
+    return decoded
 
 
 def refusal(path: str, message: str) -> InputError:

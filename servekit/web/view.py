@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the front-end that the Flask app may use."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from prometheus_client import Metric
@@ -23,23 +23,16 @@ class RoutingView(Protocol):
         """The current routing table; another object after every change."""
         ...
 
-    def live_replicas(self, model: str) -> int:
+    def live_replicas(self, model: str, version: str = "") -> int:
         """Return how many replicas have an open channel and answered recently.
 
         :param model: the label of a row: of a model, or of one of its stages.
+        :param version: "" is the default version.
         """
         ...
 
     def unresolved(self, model: str) -> list[str]:
         """Return why routes of *model* do not answer, one line for each that does not."""
-        ...
-
-    def waiting(self) -> Mapping[str, int]:
-        """Return the number of waiting tasks of each model, in all front-ends."""
-        ...
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the metrics of the hot path, summed over all front-ends."""
         ...
 
 
@@ -58,16 +51,16 @@ class ServerView(Protocol):
 
     @property
     def collectors(self) -> Sequence[Callable[[], Iterable[Metric]]]:
-        """The collectors of plugins for ``/metrics``."""
+        """The collectors for ``/metrics``: of the models of all front-ends, and of plugins."""
         ...
 
     @property
-    def counters(self) -> Counters | None:
-        """The counters of all front-ends; ``None`` if this is the only one."""
+    def counters(self) -> Counters:
+        """The counters of all front-ends."""
         ...
 
     @property
-    def share(self) -> Share | None:
+    def share(self) -> Share:
         """The counters of this front-end."""
         ...
 

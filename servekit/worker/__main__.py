@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from servekit.worker.serving.batch_server import BatchServer
     from servekit.worker.serving.loaded import Loaded
 
+__all__ = ["main", "parse", "run"]
+
 
 def main() -> int:
     """Run the worker, and return the exit status."""
@@ -52,7 +54,7 @@ def parse() -> argparse.Namespace:
 
 
 def run(parent: int, *descriptors: int) -> int:
-    """Be a worker of *parent*, and return the exit status.
+    """Run a worker of *parent*, and return the exit status.
 
     :param descriptors: of the control channel and of the listener.
     """

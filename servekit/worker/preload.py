@@ -108,7 +108,7 @@ def fork_worker() -> int:
 
 
 def be_worker(fork: Fork, control: int, listener: int, output: int) -> int:
-    """Be a worker as if it had been started; return the exit status."""
+    """Run a worker as if it had been started; return the exit status."""
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     os.close(output)

@@ -82,6 +82,8 @@ COMPARISONS: Final = (
     Comparison("servekit / gunicorn + Flask", "servekit", ("flask",)),
     Comparison("Open Inference Protocol: servekit / Triton at its better", "oip", TRITON),
     Comparison("servekit: Open Inference Protocol / native routes", "oip", ("signed",)),
+    Comparison("servekit: with a signature / arrays made by the service", "signed", ("stacking",)),
+    Comparison("servekit: with a signature / without, no arrays", "signed", ("servekit",)),
 )
 
 

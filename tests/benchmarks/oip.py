@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """servekit with models that have signatures: by the Open Inference Protocol, and natively."""
 
-from pathlib import Path
 from typing import ClassVar
 
-from tests.benchmarks import environments
 from tests.benchmarks.answers import Request
-from tests.benchmarks.cases import Case
-from tests.benchmarks.environments import clean_environment, own_program
-from tests.benchmarks.processes import ServerProcess
+from tests.benchmarks.cases import SUM, Case
 from tests.benchmarks.servers import Servekit
 from tests.benchmarks.triton import v2_request
 
@@ -27,11 +23,21 @@ class SignedServekit(Servekit):
             return "not measured with a signature"
         return super().refuses(case)
 
-    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
-        archive = environments.HOME / f"oip-{case.model}.mar"
-        argv = [own_program("servekit"), "start", "--models", str(archive), f"--port={port}"]
-        env = clean_environment(SERVEKIT_CACHE_DIR=str(directory / "cache"))
-        return ServerProcess(argv, env=env, cwd=directory)
+    def archive(self, case: Case) -> str:
+        return f"oip-{case.model}"
+
+
+class StackingServekit(Servekit):
+    """A service without a signature that makes the same arrays: what a signature costs is seen."""
+
+    key = "stacking"
+    title = "servekit, arrays made by the service"
+
+    def refuses(self, case: Case) -> str | None:
+        return None if case == SUM else "not measured"
+
+    def archive(self, case: Case) -> str:
+        return f"numpy-{case.model}"
 
 
 class OipServekit(SignedServekit):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks.cases import APART, ARRAYS, COPIES, MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
-from tests.benchmarks.oip import OipServekit, SignedServekit
+from tests.benchmarks.oip import OipServekit, SignedServekit, StackingServekit
 from tests.benchmarks.optional import Flask, LitServe, MLServer
 from tests.benchmarks.running import Plan
 from tests.benchmarks.servers import Mosec, Nginx, Servekit, Server
@@ -21,7 +21,7 @@ SERVERS: Final[tuple[Server, ...]] = (
     *(TorchServe(1), TorchServe(32)),
     *(MLServer(1), MLServer(32)),
     *(Triton(1), Triton(32)),
-    *(OipServekit(), SignedServekit()),
+    *(OipServekit(), SignedServekit(), StackingServekit()),
     Flask(),
     Nginx(),
 )

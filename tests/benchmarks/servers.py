@@ -90,11 +90,19 @@ class Servekit(Server):
         return environments.version_of(Path(own_program("python")), "servekit")
 
     def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
-        model = "pipeline" if case.model == "apart" else case.model
-        archive = environments.HOME / f"{model}.mar"
+        archive = environments.HOME / f"{self.archive(case)}.mar"
         argv = [own_program("servekit"), "start", "--models", str(archive), f"--port={port}"]
+        argv += self.options()
         env = clean_environment(SERVEKIT_CACHE_DIR=str(directory / "cache"))
         return ServerProcess(argv, env=env, cwd=directory)
+
+    def archive(self, case: Case) -> str:
+        """Return the name of the archive with the model of *case*."""
+        return "pipeline" if case.model == "apart" else case.model
+
+    def options(self) -> list[str]:
+        """Return further options of the server."""
+        return []
 
     def path(self, case: Case) -> str:
         return "/pipeline/apart" if case.model == "apart" else super().path(case)

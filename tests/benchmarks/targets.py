@@ -16,6 +16,8 @@ MOSEC_SAME: Final = Comparison("mosec with the same batching", SERVEKIT, ("mosec
 MOSEC_BETTER: Final = Comparison("mosec at its better", SERVEKIT, MOSEC)
 OIP_TRITON: Final = Comparison("Triton at its better", "oip", TRITON)
 OIP_NATIVE: Final = Comparison("native routes", "oip", ("signed",))
+SIGNED_STACKING: Final = Comparison("arrays made by the service", "signed", ("stacking",))
+SIGNED_PLAIN: Final = Comparison("without one, no arrays", "signed", (SERVEKIT,))
 NGINX: Final = Comparison("nginx", SERVEKIT, ("nginx",))
 
 Find = Callable[[Results], float | None]
@@ -117,6 +119,8 @@ TARGETS: Final = (
     *_ratios("602,112 B raw: servekit", PHOTO, MOSEC_BETTER, {1: 8.0, 8: 5.0, 32: 4.0}),
     *_ratios("OIP, small JSON: servekit", SUM, OIP_TRITON, {1: 1.5, 8: 1.5, 32: 2.0, 128: 2.0}),
     *_ratios("OIP, small JSON: servekit", SUM, OIP_NATIVE, {32: 0.8}),
+    *_ratios("small JSON: a signature", SUM, SIGNED_STACKING, {8: 0.9}),
+    *_ratios("small JSON: a signature", SUM, SIGNED_PLAIN, {8: 0.9}),
     *_ratios("OIP, 602,112 B raw: servekit", PHOTO, OIP_TRITON, {8: 3.0}),
     *_ratios("OIP, 602,112 B raw: servekit", PHOTO, OIP_NATIVE, {8: 0.9}),
     Target("servekit start to first answer, warm cache, s", 1.0, False, start_s),

@@ -95,7 +95,7 @@ class Triton(Server):
 
     def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
         self._write_model(directory / "repository" / case.model, case)
-        argv = [str(self._bundle / "bin" / "tritonserver"), f"--http-port={port}", *OPTIONS]
+        argv = [str(self._bundle / "bin" / "tritonserver"), f"--http-port={port}", *self.options()]
         argv += [f"--model-repository={directory / 'repository'}"]
         argv += [f"--backend-directory={BACKENDS}"]
         libraries = self._packages.joinpath("nvidia_pytriton.libs")
@@ -106,6 +106,10 @@ class Triton(Server):
             **ONE_THREAD,
         )
         return ServerProcess(argv, env=env, cwd=directory)
+
+    def options(self) -> tuple[str, ...]:
+        """Return the options of ``tritonserver``, without those about the model."""
+        return OPTIONS
 
     def _write_model(self, directory: Path, case: Case) -> None:
         """Write the model's directory of the repository."""

@@ -20,6 +20,9 @@ OPTIONS = (
     *("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1200,1600"),
     "--use-fake-device-for-media-stream",  # a microphone that beeps
 )
+#: key to its code in Windows and the text that it types
+KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "ArrowDown": (40, "")}
+SHIFT, CONTROL = 8, 2
 
 
 class Browser:
@@ -39,6 +42,7 @@ class Browser:
         for descriptor in (given, told, commands, answers):
             os.close(descriptor)
         self._number, self._rest, self._session = 0, b"", ""
+        self._front = ""  #: the tab in front of the page
         self.mistakes: list[str] = []  #: errors in the console of the browser, and exceptions
         self.requested: list[str] = []  #: the URLs that pages have asked for
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -61,6 +65,25 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=features)
 
+    def press_key(self, key: str, modifiers: int = 0) -> None:
+        """Press one of ``KEYS``, with ``SHIFT`` or ``CONTROL``."""
+        code, text = KEYS[key]
+        how = {"key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
+        typed = {"text": text} if text else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **how, **typed)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **how)
+
+    def hide(self) -> None:
+        """Open another tab in front of the page, so that nobody sees the page."""
+        self._front = self._ask_browser("Target.createTarget", url="about:blank")["targetId"]
+        self.wait_for("document.hidden")
+
+    def show(self) -> None:
+        """Close that tab, so that the page is seen again."""
+        self._ask_browser("Target.closeTarget", targetId=self._front)
+        self.call("Page.bringToFront")
+        self.wait_for("!document.hidden")
+
     def close(self) -> None:
         """End the browser."""
         self._process.terminate()
@@ -71,6 +94,14 @@ class Browser:
             self._process.wait()
             os.close(self._write)
             os.close(self._read)
+
+    def _ask_browser(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Return the result of a command that is for the browser and not for its page."""
+        session, self._session = self._session, ""
+        try:
+            return self.call(method, **parameters)
+        finally:
+            self._session = session
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Return the result of a command of the DevTools protocol."""

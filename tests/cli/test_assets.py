@@ -9,12 +9,12 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from time import monotonic
 
 import pytest
 from servekit_archiver import build_archive
 
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
 WAIT_S = 60.0
 WEIGHTS = b"3 1 4"
@@ -159,10 +159,3 @@ def test_a_command_that_is_ended_goes_on_with_the_next(store, tmp_path, servekit
     assert status == (130 if number == signal.SIGINT else -9)
     assert (again.returncode, part.exists()) == (0, False)
     assert store.asked == ["bytes=0-", f"bytes={len(BIG) // 2}-"]
-
-
-def wait_until(condition, what):
-    deadline, pause = monotonic() + WAIT_S, threading.Event()
-    while not condition():
-        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
-        pause.wait(0.01)

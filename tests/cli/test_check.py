@@ -14,6 +14,8 @@ from time import monotonic
 import pytest
 from servekit_archiver import build_archive
 
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
 WAIT_S = 30.0
 SERVICE = """
 import os, time
@@ -335,7 +337,7 @@ def test_the_page_of_a_pipeline_says_what_leads_where(staged):
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert done.stdout.endswith(
         "toy, all stages\n  /toy/predict  double > join\n  /v1/doubles   double\n\n"
-        "no examples of the whole\n\nnot checked: toy/join: predict was not called: its "
+        "the pipeline has no examples\n\nnot checked: toy/join: predict was not called: its "
         "inputs come from other stages\ntoy: no problem in what was checked\n"
     )
 

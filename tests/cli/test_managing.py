@@ -182,7 +182,7 @@ def test_a_reload_of_everything_does_not_wait(ask, server):
     status, out, _ = ask("reload")
 
     assert (status, server.operations) == (OK, ["SIGHUP"])
-    assert out.endswith(" reloads; its log says how each model fares\n")
+    assert out.endswith(" is reloading; see its log for the result of each model\n")
 
 
 @pytest.mark.parametrize("command", ["status", "models", "reload", "crashes"])

@@ -9,13 +9,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from threading import Event
-from time import monotonic
 
 import pytest
 from servekit_archiver import build_archive
 
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -202,20 +201,14 @@ def test_a_command_that_is_ended_leaves_nobody_and_the_next_goes_on(model, asset
         [*command, "--cache-dir", tmp_path / "cache"],
         stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    (note,) = wait_until(lambda: [p for p in tmp_path.glob("cache/assets/*/pid") if p.read_text()])
+    (note,) = wait_until(
+        lambda: [p for p in tmp_path.glob("cache/assets/*/pid") if p.read_text()], "a pid is noted"
+    )
     pid = int(note.read_text())
     os.killpg(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=WAIT_S)
-    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{pid} has ended")
 
     assert process.returncode == 130
     assert b"Traceback" not in told
     assert (note.parent / "words" / "en.json").exists()
-
-
-def wait_until(condition):
-    deadline, pause = monotonic() + WAIT_S, Event()
-    while not (found := condition()):
-        assert monotonic() < deadline, f"not within {WAIT_S} s"
-        pause.wait(0.01)
-    return found

@@ -58,6 +58,7 @@ ODD = {
 CLIPPED = {
     r"(of|that|who|which) ": "a noun before it",
     r"what ": "a noun: the ... that",
+    r"(pass if|have|be|know) ": "what the function does: check, add, set, begin",
 }
 ALL = re.compile("|".join(f"(?:{pattern})" for pattern in ODD), re.IGNORECASE)
 BEGINNINGS = re.compile("|".join(CLIPPED), re.IGNORECASE)

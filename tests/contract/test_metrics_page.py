@@ -17,7 +17,8 @@ from servekit.frontend.metrics.replicas import RESULTS, supervised
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.model_counters import CACHED, DROPS, LEFT, MIRRORED, Label
 from servekit.ipc.operations import KINDS
-from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table
+from servekit.ipc.table import STATES, ModelRow, ReplicaRow, Table
+from servekit.ipc.tally import CAUSES, RELOADS
 from servekit.web import RouteMetrics
 
 ROOT = Path(__file__).parents[2]
@@ -51,14 +52,18 @@ def of_the_front_end():
 def of_the_flask_app():
     """Return the families of the Flask routes."""
     routing = SimpleNamespace(collect=tuple)
-    server = SimpleNamespace(share=None, counters=None, routing=routing, collectors=())
+    counters = Counters(create_memory())
+    share = counters.share(counters.give())
+    server = SimpleNamespace(share=share, counters=counters, routing=routing, collectors=())
     metrics, app = RouteMetrics(server), Flask("app")
     metrics.measure(app, "public")
     app.add_url_rule("/", "view", lambda: "")
     app.add_url_rule("/fails", "fails", lambda: 1 / 0)
     app.test_client().get("/")
     app.test_client().get("/fails")
-    return list(metrics.collect())
+    families = list(metrics.collect())
+    os.close(counters.descriptor)
+    return families
 
 
 def named_in_sources():

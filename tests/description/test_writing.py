@@ -4,6 +4,7 @@
 import shlex
 
 import pytest
+from msgspec import ValidationError, convert
 
 from servekit.description.interface import describe
 from servekit.description.snippets.writing import write_all
@@ -38,13 +39,96 @@ def test_every_format_takes_the_token_from_the_environment(described):
     call = RequestToWrite(server=SERVER, path=PATH, value={"size": 3}, needs_token=True)
     written = write_all(described, call)
 
-    assert {name: text.count("SERVEKIT_TOKEN") for name, text in written.items()} == {
-        "curl": 1, "python": 1, "requests": 1, "javascript": 1, "pytest": 1,
+    assert {name: text.count("SERVEKIT_PREDICT_TOKEN") for name, text in written.items()} == {
+        "curl": 2, "python": 2, "requests": 2, "javascript": 2, "pytest": 2,
     }  # fmt: skip
+    assert {
+        next(line for line in text.splitlines() if " Set " in line)[2:].strip()
+        for text in written.values()
+    } == {"Set SERVEKIT_PREDICT_TOKEN in the environment: the token for predictions."}
+
+
+@pytest.mark.parametrize(
+    ("format_name", "shown"),
+    [
+        ("curl", ["?lang=de'", "-H 'x-user: it'\"'\"'s me'", '-H "x-api-key: ${X_API_KEY:?}"']),
+        ("curl", ['--url-query "access%20token=${ACCESS_TOKEN:?}"']),
+        ("python", ["'x-user': \"it's me\"", "'x-api-key': os.environ[\"X_API_KEY\"]"]),
+        ("python", ["params={'lang': 'de', 'access token': os.environ[\"ACCESS_TOKEN\"]}"]),
+        ("requests", ["?lang=de'", "'x-api-key': os.environ[\"X_API_KEY\"]"]),
+        ("requests", ["params={'access token': os.environ[\"ACCESS_TOKEN\"]}"]),
+        ("javascript", ['"x-user": "it\'s me"', '"x-api-key": process.env.X_API_KEY']),
+        ("javascript", ['set("access token", process.env.ACCESS_TOKEN)', "fetch(url,"]),
+        ("pytest", ["    http = httpx.Client(headers={'x-user'", "import httpx\nfrom"]),
+    ],
+)
+def test_headers_and_parameters_are_written_and_secrets_are_not(described, format_name, shown):
+    call = RequestToWrite(
+        server=SERVER, path=PATH, value=1,
+        headers={"x-user": "it's me", "x-api-key": None},
+        query={"lang": "de", "access token": None},
+    )  # fmt: skip
+    text = write_all(described, call)[format_name]
+
+    assert [each for each in shown if each not in text] == []
+    assert "Set X_API_KEY in the environment: the value of the header x-api-key." in text
+    assert "Set ACCESS_TOKEN in the environment: the parameter access token." in text
+
+
+@pytest.mark.parametrize(
+    ("accept", "shown"),
+    [
+        ("image/png", {
+            "curl": "-o prediction.png \\\n  -H 'Accept: image/png'",
+            "python": "Path('prediction.png').write_bytes(client.raw('m', json.dumps(item)",
+            "requests": "Path('prediction.png').write_bytes(response.content)",
+            "javascript": 'await writeFile("prediction.png", Buffer.from(',
+            "pytest": "'image/png').body\n",
+        }),
+        ("text/csv", {
+            "curl": "-H 'Accept: text/csv'",
+            "python": "'text/csv').body.decode())",
+            "requests": "print(response.text)",
+            "javascript": "console.log(await response.text())",
+            "pytest": "'text/csv').body.decode()",
+        }),
+        ("application/json", {
+            "curl": "-H 'Accept: application/json'",
+            "python": "client.predict('m', item)",
+            "requests": 'response.json()["prediction"]',
+            "javascript": "(await response.json()).prediction",
+            "pytest": "client.predict('m', item)",
+        }),
+    ],
+    ids=["a picture", "text", "JSON"],
+)  # fmt: skip
+def test_an_answer_is_asked_for_as_it_was_chosen(described, accept, shown):
+    call = RequestToWrite(server=SERVER, path=PATH, value=1, accept=accept)
+    written = write_all(described, call)
+
+    assert {name for name, part in shown.items() if part not in written[name]} == set()
+    compile(written["python"], "snippet.py", "exec")
+
+
+def test_lines_of_json_are_shown_as_they_come(described):
+    call = RequestToWrite(
+        server=SERVER, path=PATH, value=1, accept="application/x-ndjson", streams=True
+    )
+    written = write_all(described, call)
+
+    assert "process.stdout.write(piece)" in written["javascript"]
+    assert "    print(line)\n" in written["requests"]
+    assert "client.stream('m', item)" in written["python"]
+
+
+@pytest.mark.parametrize("name", ['x"; rm -rf ~', "x$(id)", "", "a\n"])
+def test_the_name_of_a_header_cannot_leave_its_quotes(name):
+    with pytest.raises(ValidationError):
+        convert({"server": SERVER, "path": PATH, "headers": {name: None}}, RequestToWrite)
 
 
 def test_an_input_cannot_pose_as_the_token(described):
-    value = "Authorization: Bearer $(touch x) $SERVEKIT_TOKEN"
+    value = "Authorization: Bearer $(touch x) $SERVEKIT_PREDICT_TOKEN"
     call = RequestToWrite(server=SERVER, path=PATH, value=value, needs_token=True)
 
     assert f"-d '\"{value}\"'" in write_all(described, call)["curl"]

@@ -14,6 +14,9 @@ from time import monotonic
 
 import pytest
 
+from tests.processes import is_alive
+from tests.waiting import wait_until
+
 WAIT_S = 60.0
 BIN = Path(sys.executable).parent
 URL = re.compile(r"https?://127\.0\.0\.1:(\d+)")
@@ -115,21 +118,6 @@ def command_of(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_until(condition, what: str, timeout_s: float = WAIT_S) -> None:
-    """Poll *condition* until it holds."""
-    deadline, pause = monotonic() + timeout_s, threading.Event()
-    while not condition():
-        assert monotonic() < deadline, f"{what}: not within {timeout_s} s"
-        pause.wait(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ commands before it print. Any other block is only shown.
 import json
 import os
 import re
-import socket
 import subprocess
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from time import monotonic
+
+from tests.processes import free_port
 
 BLOCK = re.compile(
     r"(?:^#+ `(?P<path>[^`\n]+)`\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
@@ -30,7 +31,7 @@ class Reader:
     def __init__(self, directory: Path, programs: Path) -> None:
         self._directory = directory
         self._log = directory / "server.log"
-        self._port = free_port()
+        self._port = str(free_port())
         self._server: subprocess.Popen[bytes] | None = None
         self._printed = ""
         self._environment = os.environ | {
@@ -105,8 +106,3 @@ class Reader:
             self._server.terminate()
             status, self._server = self._server.wait(40), None
             assert status == 0, f"the server exited with {status}\n{self._log.read_text()}"
-
-
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])

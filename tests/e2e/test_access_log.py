@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 SUMS = Path(__file__).parent / "models" / "sums"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

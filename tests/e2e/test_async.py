@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from servekit_client import AsyncClient
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -10,8 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from servekit.testing import ServedModel
-
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 MODEL = """
 name = "padded"

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import WAIT_S, wait_until
+from tests.waiting import wait_until
+
+from .conftest import WAIT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MODELS = Path(__file__).parent / "models"

@@ -20,7 +20,7 @@ from servekit_client import (
     Unavailable,
 )
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples/echo"

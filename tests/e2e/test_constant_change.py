@@ -11,8 +11,7 @@ from collections import Counter
 import pytest
 
 from servekit.cli import main
-
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

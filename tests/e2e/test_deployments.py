@@ -11,8 +11,7 @@ from servekit_archiver import build_archive
 
 from servekit.cli import main
 from servekit.testing import ServedModel
-
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 MODEL = Path(__file__).parent / "models" / "deployed"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -4,8 +4,7 @@
 import pytest
 
 from servekit.testing import ServedModel
-
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 SERVICE = """
 from servekit import Service

@@ -11,7 +11,8 @@ from time import monotonic
 
 import pytest
 
-from .conftest import is_alive, wait_until
+from tests.processes import is_alive
+from tests.waiting import wait_until
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -37,9 +38,21 @@ def test_killed_worker_costs_its_batch_a_503_and_nobody_else_anything(serve):
     assert (status, problem["title"]) == (503, "Worker lost")
     assert died_s < 0.5
     assert set(others) == {200}
-    status, answer = ask(server)
-    assert status == 200
-    assert answer["prediction"]["pid"] != victim
+    assert replacement(server) != victim
+
+
+def replacement(server):
+    """Return the pid of the next worker; on a busy machine it may start later than a deadline."""
+    answers = []
+
+    def answers_again():
+        status, answer = ask(server)
+        assert status in (200, 504)
+        answers.append(answer)
+        return status == 200
+
+    wait_until(answers_again, "the model answers again")
+    return answers[-1]["prediction"]["pid"]
 
 
 def _busy(pid):
@@ -51,7 +64,7 @@ def test_worker_that_ends_itself_is_replaced(serve):
     server = serve("--models", MODELS / "slow")
 
     assert ask(server, exit=3)[0] == 503
-    assert ask(server)[0] == 200
+    assert replacement(server)
     server.wait_for("exited")
 
 
@@ -62,9 +75,7 @@ def test_hung_worker_is_killed_and_its_request_gets_504(serve):
 
     assert ask(server, seconds=60)[0] == 504
     assert 1.9 < monotonic() - started < 20
-    status, answer = ask(server)
-    assert status == 200
-    assert answer["prediction"]["pid"] != before
+    assert replacement(server) != before
 
 
 def test_killed_front_end_is_back_with_the_same_workers(serve):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import wait_until
+from tests.waiting import wait_until
+
 from .test_management import front_ends
 
 MODELS = Path(__file__).parent / "models"

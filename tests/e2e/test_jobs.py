@@ -15,7 +15,10 @@ from time import monotonic
 import pytest
 from servekit_client import AsyncClient, Client, NotFound
 
-from .conftest import WAIT_S, command_of, is_alive, wait_until
+from tests.processes import is_alive
+from tests.waiting import wait_until
+
+from .conftest import WAIT_S, command_of
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

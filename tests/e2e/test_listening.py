@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from .conftest import BIN, WAIT_S, wait_until
+from servekit.extension import UnixConnection
+from tests.waiting import wait_until
+
+from .conftest import BIN, WAIT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
@@ -27,17 +30,6 @@ os.dup2(int(sys.argv[1]), 3)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
 os.execv(sys.argv[2], sys.argv[2:])
 """
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=WAIT_S)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(WAIT_S)
-        self.sock.connect(str(self.path))
 
 
 @pytest.fixture
@@ -91,7 +83,7 @@ def test_two_addresses_and_a_unix_socket_answer_and_outlive_a_reload(directory, 
 
         def ask():
             tcp = [http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S) for port in ports]
-            return [predict(each) for each in (*tcp, UnixConnection(path))]
+            return [predict(each) for each in (*tcp, UnixConnection(path, WAIT_S))]
 
         before, mode = ask(), path.stat().st_mode & 0o777
         process.send_signal(signal.SIGHUP)
@@ -112,12 +104,12 @@ def test_a_stale_socket_is_replaced_and_one_in_use_is_not(directory):
         stale.bind(str(path))
     process, serving = start(directory, "--bind", f"unix:{path}")
     try:
-        answer = predict(UnixConnection(path))
+        answer = predict(UnixConnection(path, WAIT_S))
         second = subprocess.run(
             [BIN / "servekit", "start", MODEL, "--bind", f"unix:{path}"],
             capture_output=True, text=True, timeout=WAIT_S, check=False,
         )  # fmt: skip
-        still = predict(UnixConnection(path))
+        still = predict(UnixConnection(path, WAIT_S))
     finally:
         end(process)
 
@@ -138,7 +130,7 @@ def test_tls_is_for_tcp_and_the_unix_socket_is_guarded_by_its_mode(directory):
         authority.configure_trust(context)
         port = int(serving["url"].rpartition(":")[2])
         client = http.client.HTTPSConnection("127.0.0.1", port, timeout=WAIT_S, context=context)
-        answers = predict(client), predict(UnixConnection(path))
+        answers = predict(client), predict(UnixConnection(path, WAIT_S))
     finally:
         end(process)
 
@@ -158,7 +150,7 @@ def test_a_socket_of_systemd_is_served_and_left_to_systemd(directory):
         )  # fmt: skip
         try:
             serving = json.loads(process.stdout.readline())
-            answer = predict(UnixConnection(path))
+            answer = predict(UnixConnection(path, WAIT_S))
         finally:
             status = end(process)
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from servekit.system.unix_http import UnixConnection
+from tests.processes import is_alive
+from tests.waiting import wait_until
 
-from .conftest import command_of, is_alive, wait_until
+from .conftest import command_of
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -51,7 +53,7 @@ def ask(sock: socket.socket, path: str, *headers: str, method: str = "GET"):
 
 def private(server) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
-    sock.connect(server.path)
+    sock.connect(str(server.path))
     return sock
 
 
@@ -228,6 +230,33 @@ def test_models_change_over_http_while_the_server_runs(serve, tmp_path_factory):
     assert [each["state"] for each in change(server, "GET", "/operations")[1]["operations"]] == [
         "done", "failed", "done", "done",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("framing", ["Content-Length", "chunked"])
+def test_clients_that_wait_for_100_continue_are_asked_for_the_body(
+    serve, tmp_path_factory, framing
+):
+    server = with_private_socket(serve, tmp_path_factory)
+    body = json.dumps({"source": "/no/such/place"}).encode()
+    length = f"Content-Length: {len(body)}"
+    if framing == "chunked":
+        length, body = "Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    lines = [
+        "POST /models?wait=60 HTTP/1.1",
+        "Host: a",
+        "Expect: 100-continue",
+        "Connection: close",
+        "Content-Type: application/json",
+    ]
+    with private(server) as sock:
+        sock.settimeout(30)
+        sock.sendall("\r\n".join([*lines, length, "", ""]).encode())
+        assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        sock.sendall(body)
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 422")
+    assert b"/no/such/place" in answer
 
 
 def test_an_operation_outlives_the_front_end_that_began_it(serve, tmp_path_factory):

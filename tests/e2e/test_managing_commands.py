@@ -123,7 +123,7 @@ def test_reload_reaches_the_server(server, ask):
     pid = server.process.pid
 
     assert ask("reload")[:2] == (
-        OK, f"the server with pid {pid} reloads; its log says how each model fares\n",
+        OK, f"the server with pid {pid} is reloading; see its log for the result of each model\n",
     )  # fmt: skip
     server.wait_for("servekit reloading")
     assert json.loads(ask("reload", "--json", "--pid", str(pid))[1])["pid"] == pid

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from servekit.system.processes import proportional_bytes
-
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

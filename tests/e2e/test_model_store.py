@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from servekit_archiver import build_archive
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SERVICE = """\

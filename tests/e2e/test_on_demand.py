@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import BIN, wait_until
+from tests.waiting import wait_until
+
+from .conftest import BIN
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -92,7 +94,7 @@ def test_a_model_is_healthy_while_it_sleeps_and_while_it_loads(serve_toml):
     server = serve_toml(ON_DEMAND + "options = { load_s = 1 }\n")
     waiting = threading.Thread(target=predict, args=[server])
     waiting.start()
-    server.wait_for("is loaded: a request asks for it")
+    server.wait_for("is loading: a request arrived")
 
     assert (server.get("/ping")[0], state_of(server)[0]) == (200, 200)
     waiting.join()

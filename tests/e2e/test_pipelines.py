@@ -13,7 +13,7 @@ from time import monotonic
 
 import pytest
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples" / "echo"

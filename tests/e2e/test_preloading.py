@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from servekit.testing import ServedModel
-
-from .conftest import is_alive, wait_until
+from tests.processes import is_alive
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/writing-a-plugin.md").read_text(encoding="utf-8")
@@ -177,7 +177,10 @@ def test_inputs_of_many_requests_share_batches_that_are_never_too_long(server):
         pytest.param(
             "/lines/upper", b"a", {"Content_Encoding": "x"}, 415, "Content-Encoding", id="coding"
         ),
-        pytest.param("/lines/words", b"a\nb", {}, 422, "one input at a time", id="two streams"),
+        pytest.param(
+            "/lines/words?stream", b"a\nb", {}, 422, "a stream has one input, got 2",
+            id="two streams",
+        ),
     ],
 )  # fmt: skip
 def test_every_error_has_the_shape_of_the_protocol(server, path, body, headers, status, text):
@@ -356,6 +359,7 @@ def test_a_stream_ends_with_an_error_of_the_protocol(server):
 
 def test_without_a_stream_the_output_is_the_list_of_outputs(server):
     assert post(server, "/lines/words", b"one two")[2] == b"['one', 'two']\n"
+    assert post(server, "/lines/words", b"one two\na b")[2] == b"['one', 'two']\n['a', 'b']\n"
 
 
 def test_the_body_asks_for_a_stream_and_pauses_are_filled(server):

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
-from .conftest import WAIT_S, wait_until
+from .conftest import WAIT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -11,8 +11,8 @@ import pytest
 from servekit.cli import main
 from servekit.system.processes import usage_of
 from servekit.testing import ServedModel
-
-from .conftest import is_alive, wait_until
+from tests.processes import is_alive
+from tests.waiting import wait_until
 
 MODEL = Path(__file__).parent / "models" / "ranked"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sharded-product"

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
-from .conftest import WAIT_S, wait_until
+from tests.waiting import wait_until
+
+from .conftest import WAIT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 BROKEN = """

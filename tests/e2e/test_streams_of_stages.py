@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from servekit_client import Client, InputError, Unavailable
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 TELLING = Path(__file__).parent / "models" / "telling"
 EVENTS = "text/event-stream"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 ALONE = re.compile(r"^(\[stages\.(?:split|join)\])$", re.MULTILINE)

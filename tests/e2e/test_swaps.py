@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 from itertools import pairwise
@@ -16,7 +15,10 @@ from time import monotonic
 import pytest
 from servekit_archiver import build_archive
 
-from .conftest import WAIT_S, wait_until
+from servekit.extension import UnixConnection
+from tests.waiting import wait_until
+
+from .conftest import WAIT_S
 
 pytestmark = pytest.mark.e2e
 
@@ -102,17 +104,11 @@ class Clients:
         return [each for client in self.clients for each in client.wrong]
 
 
-class Management(http.client.HTTPConnection):
+class Management(UnixConnection):
     """The private socket of a server."""
 
     def __init__(self, path):
-        super().__init__("localhost", timeout=WAIT_S)
-        self._path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(WAIT_S)
-        self.sock.connect(str(self._path))
+        super().__init__(path, WAIT_S)
 
     def do(self, method, path, **body):
         """Carry out an operation, and return its row; its error if it is refused."""

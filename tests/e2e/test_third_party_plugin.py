@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .document import Reader, free_port
+from tests.processes import free_port
+
+from .document import Reader
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -104,6 +106,6 @@ def test_the_quickstart_works_as_written(tmp_path):
 def test_the_page_on_securing_a_server_works_as_written(tmp_path):
     reader = Reader(tmp_path, Path(sys.executable).parent)
     page = (ROOT / "docs/securing.md").read_text()
-    compared = reader.follow(page, {"8081": free_port(), "python -c": f"{sys.executable} -c"})
+    compared = reader.follow(page, {"8081": str(free_port()), "python -c": f"{sys.executable} -c"})
 
     assert compared >= 3

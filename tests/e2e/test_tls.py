@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from .conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"

@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 from servekit_archiver import build_archive
 
-from .conftest import wait_until
+from tests.waiting import wait_until
+
 from .test_swaps import Clients, Management
 
 pytestmark = pytest.mark.e2e

@@ -20,6 +20,8 @@ from servekit.environments.server_side import WORKER_NEEDS
 from servekit.environments.wanted import WantedPackages
 from servekit.errors import StartupError
 
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
 TOML = 'name="m"\nservice="service:M"\nrequirements="requirements.txt"\n'
 NOWHERE = "http://127.0.0.1:9/simple"
 

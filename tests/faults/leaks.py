@@ -14,7 +14,7 @@ from tests.faults.served import NotAsExpected, wait_until
 if TYPE_CHECKING:
     from tests.faults.served import Served
 
-SETTLE_S = 8.0  #: connections close, and workers that were killed come back
+SETTLE_S = 25.0  #: connections close, and workers that were killed come back after their pauses
 STEADY = 5  #: looks in a row
 SHARED_MEMORY = Path("/dev/shm")
 DECRYPTED = "servekit-run-"

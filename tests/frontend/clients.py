@@ -2,12 +2,11 @@
 """Clients of a front-end under test, and what its scripted worker gets."""
 
 import contextlib
-import os
 from pathlib import Path
-from time import monotonic
 
 from servekit.frontend.metrics.families import collect
 from servekit.ipc.model_counters import Label
+from tests.waiting import wait_until
 
 from .conftest import WAIT_S, post
 
@@ -49,19 +48,12 @@ def hold_one(front_end, clients):
 
 def wait_for_queue(front_end, tasks):
     """Wait until the front-end counts so many waiting tasks."""
-    deadline = monotonic() + WAIT_S
-    while monotonic() < deadline:
-        for family in collect(front_end.counters, ECHO):
-            if family.name == "servekit_tasks_waiting" and family.samples[0].value == tasks:
-                return
-    raise AssertionError(f"not {tasks} tasks in the queue within {WAIT_S} s")
 
+    def waiting():
+        families = {family.name: family for family in collect(front_end.counters, ECHO)}
+        return families["servekit_tasks_waiting"].samples[0].value
 
-def wait_for(condition, what):
-    deadline = monotonic() + WAIT_S
-    while not condition():
-        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
-        os.sched_yield()
+    wait_until(lambda: waiting() == tasks, f"{tasks} tasks in the queue")
 
 
 def resident(front_end) -> int:

@@ -7,6 +7,7 @@ from servekit.extension import BaseExchange, HttpRequest, HttpResponse
 from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
+from servekit.frontend.routing.indirect import start
 from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.table import Routing
 from servekit.ipc.batches import Reply
@@ -86,7 +87,7 @@ class Routed:
             report=None, begin_call=None, front_ends=1, arena_bytes=2**20, large_body_bytes=LARGE,
         )  # fmt: skip
         share = self.counters.share(self.counters.give())
-        self.routing = Routing(environment, self.counters, share, Router())
+        self.routing = Routing(environment, share, Router())
 
     def publish(self, *rows):
         self.routing.update(Table(list(rows)))
@@ -105,10 +106,7 @@ class Routed:
         request.route, request.body = route, route.bodies.lay([body])
         exchange = Client()
         exchange.model_version = route.version
-        if route.middleware is not None:
-            route.middleware(exchange, request, route.begin)
-        else:
-            route.begin(exchange, request)
+        start(route, exchange, request)
         return exchange
 
     def answer(self, **how):

@@ -27,6 +27,7 @@ def make_host(handle, **changes) -> Host:
         tls=None,
         handle=handle,
         find=lambda *_route: None,
+        reads_body=lambda *_request: False,
         guard=None,
     )
     return replace(host, **changes)

@@ -247,6 +247,7 @@ def test_plugins_are_told_who_asks_for_what():
 
     assert (request.model, request.method, request.peer) == ("echo", "POST", "192.0.2.7")
     assert request.subject == "commonName=ada"
+    assert request.is_prediction
     assert request.headers == {"authorization": "Bearer x"}
 
 
@@ -259,10 +260,12 @@ def test_plugins_are_asked_about_predictions_alone(method, target):
 
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"DELETE"])
 @pytest.mark.parametrize("part", [b"", b"/result", b"?x=/", b"/result?"])
-def test_plugins_are_asked_about_jobs_with_their_model(method, part):
-    refusal, asked, _ = judge([Forbidden("no")], method=method, target=JOB + part)
+@pytest.mark.parametrize("job", [JOB, JOB.replace(b"j", b"%6a"), JOB.replace(b"0", b"%30")])
+def test_plugins_are_asked_about_jobs_with_their_model(method, part, job):
+    refusal, asked, _ = judge([Forbidden("no")], method=method, target=job + part)
 
     assert (refusal.status, [request.model for request in asked]) == (403, ["echo"])
+    assert not asked[0].is_prediction
 
 
 def test_plugins_are_not_asked_where_the_token_is_wrong():
@@ -282,9 +285,10 @@ def test_plugins_are_not_asked_where_the_token_is_wrong():
 )
 def test_managed_paths_need_the_token_for_management(method, given, status):
     tokens = Tokens((sha256(b"client").digest(),), (sha256(b"manager").digest(),))
-    verdict, asked, _ = judge([], method=method, target=b"/managed/x", tokens=tokens, **given)
+    for target in (b"/managed/x", b"/%6danaged/x"):
+        verdict, asked, _ = judge([], method=method, target=target, tokens=tokens, **given)
 
-    assert (verdict.status if verdict else None, asked) == (status, [])
+        assert (verdict.status if verdict else None, asked) == (status, [])
 
 
 @pytest.mark.parametrize("method", [b"GET", b"POST"])

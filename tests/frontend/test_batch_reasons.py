@@ -95,6 +95,15 @@ def test_a_partial_batch_leaves_when_its_delay_is_over(feed):
     assert reasons(feed, Worker()) == ["delay_over"]
 
 
+def test_with_a_delay_a_full_batch_is_not_shared(feed):
+    feed.feed.max_delay_s = 100.0
+    tasks = put(feed, 4)
+    workers = [Worker(), Worker()]
+
+    assert reasons(feed, *workers) == ["full"]
+    assert workers[1].taken == tasks
+
+
 def test_a_deadline_lets_the_others_leave_before_their_delay_is_over(feed):
     feed.feed.max_delay_s = 100.0
     put(feed, deadline_s=-0.1)

@@ -192,6 +192,14 @@ def test_a_model_stays_ready_while_a_version_replaces_another(batchers):
     assert (batchers.live_replicas("m"), batchers.live_replicas("other")) == (1, 0)
 
 
+def test_each_version_answers_for_itself(batchers):
+    found = row("1")
+    found.versions = [row("2", replica=1)]
+    worker_of(follow(batchers, found)["m"])
+
+    assert [batchers.live_replicas("m", version) for version in ("", "1", "2", "3")] == [1, 1, 0, 0]
+
+
 def test_a_part_of_a_request_never_meets_a_stage_of_another_version(batchers):
     old = follow(batchers, row("1", "a", "b"))["m:a"]
     task = admitted(old)

@@ -4,10 +4,13 @@
 import gzip
 import itertools
 from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 
+from servekit.extension import HttpRequest, Identity
 from servekit.frontend.metrics.families import collect
+from servekit.frontend.middleware.cache import _key
 from servekit.ipc.table import Interface, ReplicaRow
 
 from .clients import ECHO
@@ -248,3 +251,13 @@ def test_models_that_do_not_ask_have_none(caching, ask):
     renew(caching, manifest={})
 
     assert [ask()[1:], ask()[1:]] == [(None, b"0:1"), (None, b"1:1")]
+
+
+def test_clients_of_different_identities_share_no_answer():
+    route, keys = SimpleNamespace(asked=(), call=None), set()
+    for identity in (None, Identity("ada"), Identity("bob"), Identity("bob", {"group": "x"})):
+        request = HttpRequest(b"POST", b"/m/predict", {}, b"1", True, "1.1")
+        request.identity = identity
+        keys.add(_key(request, route))
+
+    assert len(keys) == 4

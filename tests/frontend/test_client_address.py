@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from servekit.frontend.http.client_address import ClientAddresses
 from servekit.settings import SettingsError, load_settings
+from tests.waiting import wait_until
 
-from .clients import wait_for
 from .conftest import FrontEndUnderTest, post, receive
 
 PROXIES = ("10.0.0.0/8", "2001:db8::7", "unix")
@@ -80,7 +80,7 @@ def test_the_access_log_has_the_address_of_the_client(tmp_path, trusted):
         with front_end.connect() as sock:
             sock.sendall(post(b"1", "X-Forwarded-For: 203.0.113.5, 198.51.100.9"))
             assert receive(sock)[0] == 200
-        wait_for(lambda: log.read_text().endswith("\n"), "a line in the access log")
+        wait_until(lambda: log.read_text().endswith("\n"), "a line in the access log")
     finally:
         front_end.kill()
 

@@ -176,4 +176,4 @@ def test_zstd_without_its_library_ends_the_start(monkeypatch):
     monkeypatch.setattr(codings, "ZSTD", ("no_such_module",))
 
     with pytest.raises(StartupError, match=r"pip install 'servekit\[zstd\]'"):
-        create_codings(Settings(compression=("zstd",)))
+        create_codings(Settings(compression=("zstd",)).compression)

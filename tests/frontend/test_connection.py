@@ -307,9 +307,7 @@ def test_request_id_is_kept_when_it_is_safe(shared, given, kept):
     "rest",
     [
         pytest.param(b"Host: a b\r\n\r\n", id="malformed field"),
-        pytest.param(
-            b"Host: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", id="415"
-        ),
+        pytest.param(b"Host: a\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc", id="415"),
         pytest.param(b"Host: a\r\nContent-Length: 99999999\r\n\r\n", id="413"),
     ],
 )

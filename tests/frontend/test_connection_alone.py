@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from servekit.extension import HttpResponse
 from servekit.frontend.http.request_builder import BODY, IDLE
 from servekit.frontend.http1.connection import Http1Connection
 from servekit.frontend.http1.listener import Http1Listener
@@ -13,6 +14,7 @@ from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
 
 from .conftest import post
+from .garbage import no_garbage
 from .stand_ins import make_host
 
 
@@ -33,6 +35,57 @@ def test_mistake_of_ours_is_logged_and_closes_the_connection(caplog):
         "unexpected error while reading a request"
     ]
     assert len(host.connections) == 0
+
+
+SENT = {
+    "nothing": [],
+    "part of a head": [post(b"1")[:10]],
+    "part of a body": [post(b"123")[:-1]],
+    "part of a large body": [post(bytes(300_000))[:100_000]],
+    "a request": [post(b"1")],
+    "the last request": [post(b"1").replace(b"Host", b"Connection: close\r\nHost")],
+    "two requests, one after the other": [post(b"1"), post(b"2")],
+    "no request": [b"\0\0\r\n\r\n"],
+    "a body that is too long": [
+        b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
+    ],
+    "a malformed length": [b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n"],
+    "a malformed chunk": [
+        b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    ],
+    "an unknown coding": [
+        b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: br\r\nContent-Length: 1\r\n\r\n"
+    ],
+    "a long target": [b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"],
+    "too many fields": [b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 500 + b"\r\n"],
+}
+
+
+def turn(host):
+    """Have the loop handle what has arrived."""
+    for _ in range(10):
+        host.loop.run(nowait=True)
+
+
+@pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
+@pytest.mark.parametrize("is_patient", [True, False], ids=["reads", "leaves"])
+def test_closed_connection_is_freed_at_once(sent, is_patient):
+    """The garbage collector would free thousands together, in a pause of 100 ms for all."""
+    with no_garbage():
+        host = make_host(lambda exchange, _: exchange.respond(HttpResponse(200, b"ok")))
+        ours, client = socket.socketpair()
+        ours.setblocking(False)
+        host.connections.add(Http1Connection(ours, None, Http1Listener(host, [])))
+        for piece in sent:
+            client.send(piece)
+            turn(host)
+        if is_patient:
+            client.shutdown(socket.SHUT_WR)
+            turn(host)
+        client.close()
+        turn(host)
+        assert len(host.connections) == 0
+        del host, ours, client
 
 
 HEAD = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"

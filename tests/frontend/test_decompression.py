@@ -7,17 +7,23 @@ import threading
 import tracemalloc
 import zlib
 from time import monotonic
-from types import SimpleNamespace
 
 import gevent
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.errors import BodyMalformed, BodyTooLarge
+from servekit.errors import BodyMalformed, BodyTooLarge, QueueFull
 from servekit.extension import BaseExchange, HttpRequest
+from servekit.frontend.memory import pressure as measured
+from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.middleware.codings import coding
-from servekit.frontend.middleware.decompression import MAX_FRAMES, Decompression, decompressed
+from servekit.frontend.middleware.decompression import (
+    MAX_FRAMES,
+    Decompression,
+    InflatedBody,
+    decompressed,
+)
 from servekit.ipc.batches import Slab
 from servekit.settings import Settings
 
@@ -108,18 +114,23 @@ def test_a_body_is_refused_and_the_connection_goes_on(front, body, status, detai
     assert [item.body for item in next_batch(front.worker)] == [b"next"]
 
 
-@pytest.mark.parametrize("given", ["br", "deflate", "gzip, gzip", "gzip, identity", "*", ""])
+@pytest.mark.parametrize("given", ["br", "zstd", "gzip, gzip", "gzip, identity", "*", ""])
 def test_another_coding_is_told_which_ones_are_taken(front, given):
     status, headers, body = ask(front, post(b"[1]", f"Content-Encoding: {given}"))
 
-    assert (status, headers["accept-encoding"]) == (415, "gzip")
-    assert b"Content-Encoding: only gzip is supported" in body
+    assert (status, headers["accept-encoding"]) == (415, "gzip, deflate")
+    assert b"Content-Encoding: only gzip or deflate is supported" in body
 
 
-def test_none_is_taken_where_compression_is_off(shared):
-    status, headers, _ = ask(shared, post(gzip.compress(b"[1]"), HEADER))
+@pytest.mark.parametrize(
+    ("coding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+def test_requests_are_decompressed_where_responses_are_not_compressed(shared, coding, compress):
+    status, headers, _ = ask(shared, post(compress(b"[1]"), f"Content-Encoding: {coding}"))
 
-    assert (status, headers["accept-encoding"]) == (415, "identity")
+    assert status == 200
+    assert not {"content-encoding", "vary"} & headers.keys()
+    assert [item.body for item in next_batch(shared.worker)] == [b"[1]"]
 
 
 def test_answers_keep_their_order_on_one_connection(front):
@@ -168,7 +179,8 @@ def test_zstd(start):
     assert ask(front_end, post(zstd.compress(NOISE)[:-1], header))[0] == 400
     assert ask(front_end, post(spread, header))[0] == 400
     assert ask(front_end, post(zstd.compress(bytes(2**26)), header))[0] == 413
-    assert ask(front_end, post(b"1", HEADER))[1]["accept-encoding"] == "zstd"
+    refused = ask(front_end, post(b"1", "Content-Encoding: br"))[1]
+    assert refused["accept-encoding"] == "zstd, gzip, deflate"
 
 
 # ---------------------------------------------------------------- without a front-end
@@ -194,7 +206,7 @@ def test_any_bytes_are_read_or_refused(content, before):
 
 
 def test_a_bomb_takes_no_more_memory_than_a_body_may():
-    pieces = decompression({})._bounded(decompressed(BOMB, GZIP))
+    pieces = InflatedBody(decompressed(BOMB, GZIP), MAX_BODY, Pressure(0, 1.0))
     tracemalloc.start()
     try:
         with pytest.raises(BodyTooLarge):
@@ -206,9 +218,35 @@ def test_a_bomb_takes_no_more_memory_than_a_body_may():
     assert peak < 2 * MAX_BODY
 
 
-def decompression(codings):
-    settings, pressure = Settings(max_body=MAX_BODY), SimpleNamespace(is_full=False)
+def decompression(codings, pressure=None):
+    settings, pressure = Settings(max_body=MAX_BODY), pressure or Pressure(0, 1.0)
     return Decompression(codings, settings, lambda *_: None, pressure)
+
+
+@pytest.mark.parametrize("content", [NOISE, bytes(len(NOISE))], ids=["large", "small"])
+def test_content_is_counted_while_it_is_decompressed(monkeypatch, content):
+    monkeypatch.setattr(measured, "resident", lambda: 0)
+    pressure, passed = Pressure(3 * len(NOISE), 5.0), []
+    middleware = decompression({b"gzip": GZIP}, pressure)
+
+    def send():
+        headers = {b"content-encoding": b"gzip"}
+        request = HttpRequest(b"POST", b"/", headers, gzip.compress(content), True, "1.1")
+        before = len(passed)
+        middleware(BaseExchange(None), request, lambda _exchange, request: passed.append(request))
+        with gevent.Timeout(10):
+            while len(passed) == before:
+                gevent.sleep(0.01)
+        return passed[-1]
+
+    assert send().body == content
+    assert pressure._inflated == 0
+    pressure.bodies = len(NOISE)
+    refused = send()
+    assert isinstance(refused.refusal, QueueFull)
+    assert (refused.body, pressure._inflated) == (b"", 0)
+    pressure.bodies = 0
+    assert send().body == content
 
 
 def test_the_loop_goes_on_while_a_large_one_is_decompressed():

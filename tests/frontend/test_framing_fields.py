@@ -62,7 +62,7 @@ REFUSED = {
     "Host of half a bracket": (LINE + b"Host: [::1\r\n\r\n", 400),
     "Host beyond ASCII": (LINE + b"Host: \xe9\r\n\r\n", 400),
     "no Host beside the absolute form": (b"GET http://test/ping HTTP/1.1\r\n\r\n", 400),
-    "body in gzip": (WAITING + b"Content-Encoding: gzip\r\n\r\nhi", 415),
+    "body in brotli": (WAITING + b"Content-Encoding: br\r\n\r\nhi", 415),
     "unknown expectation": (WAITING + b"Expect: 200-ok\r\n\r\n", 417),
     "one of two expectations": (WAITING + b"Expect: 100-continue, x\r\n\r\n", 417),
     "two credentials": (HOST + b"Authorization: a\r\nAuthorization: b\r\n\r\n", 400),

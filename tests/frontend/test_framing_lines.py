@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.errors import RequestError
+from servekit.errors import ServekitError
 
 from .conftest import receive
 from .framing import GET, HEAD, refusal_of, status_of
@@ -65,6 +65,9 @@ REFUSED = {
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
     "unknown method": (b"BREW /ping HTTP/1.1" + REST, 501),
     "lower-case method": (b"get /ping HTTP/1.1" + REST, 501),
+    "method of another protocol": (b"SOURCE /ping HTTP/1.1" + REST, 501),
+    "tab in the query": (b"GET /ping?a\tb HTTP/1.1" + REST, 400),
+    "space in the query": (b"GET /ping?a b HTTP/1.1" + REST, 400),
     "longer method": (b"GETX /ping HTTP/1.1" + REST, 501),
     "method that is no token": (b"G(T /ping HTTP/1.1" + REST, 400),
     "CONNECT": (b"CONNECT test:80 HTTP/1.1" + REST, 405),
@@ -103,7 +106,13 @@ BEFORE = {
     "chunks": HEAD + CHUNKS,
     "a wish for another protocol": GET[:-2] + b"Connection: upgrade\r\nUpgrade: x\r\n\r\n",
 }
-LINES = ("two spaces after the method", "RTSP", "ICE", "space at the end")
+LINES = (
+    "two spaces after the method",
+    "RTSP",
+    "ICE",
+    "space at the end",
+    "method of another protocol",
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -114,7 +123,7 @@ def test_line_is_refused_wherever_it_stands(line, before, size):
     for start in range(0, len(sent), size):
         failure = failure or parser.feed(sent[start : start + size])
 
-    assert isinstance(failure, RequestError)
+    assert isinstance(failure, ServekitError)
     assert len(parser.requests) == sum(before.count(each) for each in (b"GET ", b"POST "))
 
 

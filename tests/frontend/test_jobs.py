@@ -12,6 +12,8 @@ from time import monotonic
 import httpx
 import pytest
 
+from tests.waiting import wait_until
+
 from .clients import bodies, forget_batches, next_batch, wait_for_queue
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 
@@ -79,12 +81,6 @@ def let_go(worker):
     """Have the batch answered that the worker is about to get, or has."""
     next_batch(worker)
     worker.release()
-
-
-def wait_for(condition, what):
-    deadline = monotonic() + WAIT_S
-    while not condition():
-        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
 
 
 # ---------------------------------------------------------------- the life of a job
@@ -211,7 +207,7 @@ def test_a_client_that_ends_its_half_within_the_wait_gets_the_answer_itself(fron
         sock.sendall(post(b"[6]", "Prefer: respond-async, wait=1"))
         next_batch(held)
         sock.shutdown(socket.SHUT_WR)
-        wait_for(lambda: held.cancelled.has(held.held[0], 0), "a worker that is told")
+        wait_until(lambda: held.cancelled.has(held.held[0], 0), "a worker that is told")
         sock.settimeout(1.2)  # longer than it wants to wait
         with pytest.raises(TimeoutError):
             sock.recv(1)
@@ -230,7 +226,7 @@ def test_a_job_whose_client_is_gone_before_it_is_told_of_is_answered_all_the_sam
     assert bodies(next_batch(held)) == [b"[7]"]
     held.release()
 
-    wait_for(lambda: pending(front) == 0, "its answer")
+    wait_until(lambda: pending(front) == 0, "its answer")
 
 
 def test_waiting_ends_with_the_answer_and_not_before(front, held):
@@ -317,7 +313,7 @@ def test_an_answer_is_kept_for_its_time(start):
     front_end = start(jobs=2, job_ttl=1.0)
     jobs = [submit(front_end, b"1") for _ in range(2)]
     full = ask(front_end, post(b"1", ASYNC))
-    wait_for(lambda: ask(front_end, to(jobs[0]["url"]))[0] == 404, "the end of its time")
+    wait_until(lambda: ask(front_end, to(jobs[0]["url"]))[0] == 404, "the end of its time")
 
     assert (full[0], json.loads(full[2])["title"]) == (429, "Too many jobs")
     assert "retry-after" in full[1]
@@ -352,4 +348,4 @@ def test_nothing_changes_where_it_is_off(shared):
 
 def test_jobs_are_counted(front, held):
     submit(front, b"1")
-    wait_for(lambda: pending(front) == 1, "a pending job in /metrics")
+    wait_until(lambda: pending(front) == 1, "a pending job in /metrics")

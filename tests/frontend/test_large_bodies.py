@@ -11,8 +11,9 @@ import pytest
 
 from servekit.ipc.batches import Slab
 from servekit.ipc.table import ReplicaRow
+from tests.waiting import wait_until
 
-from .clients import Clients, hold_one, resident, wait_for, wait_for_queue
+from .clients import Clients, hold_one, resident, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive
 
 BODY = os.urandom(300_000)
@@ -88,7 +89,7 @@ def test_chunked_body_gets_more_room_as_it_grows(start):
             sock.sendall(CHUNKED + chunks(body, 50_000))
             assert receive(sock)[::2] == (200, body)
 
-    wait_for(lambda: resident(front_end) == 0, "the arena is empty and trimmed")
+    wait_until(lambda: resident(front_end) == 0, "the arena is empty and trimmed")
 
 
 def test_chunked_body_waits_for_room_as_others_do(start):
@@ -137,7 +138,7 @@ def test_chunked_body_over_the_limit_is_refused_and_leaves_no_memory(start):
         sock.sendall(CHUNKED + chunks(BODY, 50_000))
         assert receive(sock)[0] == 413
 
-    wait_for(lambda: resident(front_end) == 0, "the arena is empty and trimmed")
+    wait_until(lambda: resident(front_end) == 0, "the arena is empty and trimmed")
 
 
 def test_large_body_for_another_route_is_no_prediction(shared):
@@ -161,7 +162,7 @@ def test_no_room_means_waiting_and_then_429(small_arena):
         socks = [stack.enter_context(small_arena.connect()) for _ in range(3)]
         for sock in socks[:2]:
             sock.sendall(post(BODY))
-        wait_for(lambda: resident(small_arena) >= 2 * len(BODY), "both bodies are in the arena")
+        wait_until(lambda: resident(small_arena) >= 2 * len(BODY), "both bodies are in the arena")
         socks[2].sendall(HEAD + BODY[:1000])
         started = monotonic()
         status, headers, _ = receive(socks[2])
@@ -194,7 +195,7 @@ def test_upload_that_is_given_up_leaves_no_memory(small_arena, sent):
         sock.sendall(post(BODY))
         assert receive(sock)[0] == 200
 
-    wait_for(lambda: resident(small_arena) == 0, "the arena is empty and trimmed")
+    wait_until(lambda: resident(small_arena) == 0, "the arena is empty and trimmed")
 
 
 def test_upload_that_ends_early_is_refused(shared):
@@ -240,7 +241,7 @@ def test_dead_workers_slabs_come_back_with_its_replacement(small_arena):
         replacement = ScriptedWorker(small_arena.run_dir / "second.sock", generation=2)
         small_arena.publish(replicas=[ReplicaRow(0, 2, str(replacement.address), "serving")])
 
-        wait_for(lambda: resident(small_arena) == 0, "the arena is empty and trimmed")
+        wait_until(lambda: resident(small_arena) == 0, "the arena is empty and trimmed")
 
 
 def test_large_answer_is_sent_from_shared_memory_and_given_back(shared):
@@ -254,7 +255,7 @@ def test_large_answer_is_sent_from_shared_memory_and_given_back(shared):
     shared.worker.answer = usual
 
     assert answer[::2] == (200, BODY)
-    wait_for(lambda: slab.offset in shared.worker.freed, "the answer's slab is given back")
+    wait_until(lambda: slab.offset in shared.worker.freed, "the answer's slab is given back")
 
 
 def test_answer_behind_the_arena_is_sent_from_there_and_given_back(start):
@@ -269,7 +270,7 @@ def test_answer_behind_the_arena_is_sent_from_there_and_given_back(start):
             assert receive(sock)[::2] == (200, BODY)
 
     offsets = {slab.offset for slab in slabs}
-    wait_for(lambda: offsets <= {*front_end.worker.freed}, "both slabs are given back")
+    wait_until(lambda: offsets <= {*front_end.worker.freed}, "both slabs are given back")
 
 
 def test_slow_reader_of_a_large_answer_holds_up_nobody(shared):

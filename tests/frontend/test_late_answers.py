@@ -28,7 +28,7 @@ def batcher():
         batches=[],
         observe_successes=lambda _: None,
         observe_response=lambda *_: None,
-        count_status=lambda _: None,
+        count_failure=lambda *_: None,
     )
     return SimpleNamespace(metrics=counters, colocated={}, tracer=None)
 

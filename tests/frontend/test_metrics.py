@@ -188,10 +188,22 @@ def test_the_requests_of_one_version_are_read_from_those_of_its_stages(counters)
     }
 
 
+def test_a_version_knows_how_long_its_parts_and_its_errors_took(counters):
+    counted = counting(counters)
+    note(counted, 3, decode_s=0.25, encode_s=0.5)
+    counted.settle()
+    counted.count_failure(504, 2.5)
+    counted.count_failure(422, 0.5)
+    found = read_version(counters, "a", "1")
+
+    assert (found.statuses, found.failed_s) == ({422: 1, 504: 1}, 3.0)
+    assert (found.stages[""].decode_s, found.stages[""].encode_s) == (0.25, 0.5)
+
+
 def test_a_version_that_has_counted_nothing_is_all_zero(counters):
     found = read_version(counters, "a", "1")
 
-    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0, {}, 0.0)
+    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0, {}, 0.0, 0.0)
 
 
 def test_versions_that_went_long_ago_have_no_series(counters):
@@ -242,8 +254,8 @@ def test_the_newest_sampled_request_of_a_bucket_is_its_exemplar(counters):
     counted, exemplars = counting(counters), Exemplars()
     counted.observe_response(200, 0.02)
     for number, duration_s in enumerate((0.02, 0.021, 3.0)):
-        exemplars.note("a", "1", duration_s, f"{number:032x}")
-    exemplars.note("b", "1", 0.02, "b" * 32)
+        exemplars.note("a", "1", duration_s, f"00-{number:032x}-{1:016x}-01")
+    exemplars.note("b", "1", 0.02, f"00-{'b' * 32}-{1:016x}-01")
     registry = CollectorRegistry()
     registry.register(Mock(spec=["collect"], collect=lambda: collect(counters, A, exemplars)))
     text = openmetrics(registry).decode()

@@ -33,7 +33,7 @@ def publish(routed, *, capacity=16, state="serving", **rules):
 
 def results(routed, version="2"):
     """Return how many copies had each result."""
-    values = routed.routing._metrics.find(Label("m", version)).values
+    values = routed.routing.metrics.find(Label("m", version)).values
     return {name: int(values[PLACES[name]]) for name in MIRRORED if values[PLACES[name]]}
 
 

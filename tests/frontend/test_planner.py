@@ -129,7 +129,7 @@ def test_steps_become_nodes(row, steps, expected):
 
 PROBLEMS = {
     "no such model": ([StepRow(model="nobody")], "no model is called nobody"),
-    "a model within itself": ([StepRow(model="loop")], "loop is a part of itself"),
+    "a model within itself": ([StepRow(model="loop")], "loop contains itself"),
     "a model without a path of its own": (
         [StepRow(model="without")],
         "without has no /without/predict",

@@ -19,8 +19,8 @@ from servekit.ipc.batches import Slab
 from servekit.ipc.counters import Counters, create_memory
 from servekit.plugins import create_plugin_manager
 from servekit.settings import Settings
+from tests.waiting import wait_until
 
-from .clients import wait_for
 from .conftest import WAIT_S, FrontEndUnderTest, fork_server, post, receive
 
 PLUGIN = """
@@ -62,6 +62,12 @@ PLUGIN = """
         elif way == "filter raises":
             exchange.add_filter(broken)
             proceed(exchange, request)
+        elif way == "field in Japanese":
+            exchange.add_filter(lambda response: with_field(response, "\u65e5\u672c"))
+            proceed(exchange, request)
+        elif way == "status in words":
+            exchange.add_filter(in_words)
+            proceed(exchange, request)
         elif way == "filter returns nothing":
             exchange.add_filter(lambda response: None)
             proceed(exchange, request)
@@ -77,6 +83,11 @@ PLUGIN = """
 
     def with_field(response, text):
         response.fields = [*response.fields, ("X-Mine", text)]
+        return response
+
+
+    def in_words(response):
+        response.status = "fine"
         return response
 
 
@@ -130,6 +141,8 @@ WAYS = {
     "twice": (200, b"[1]"),
     "filter raises": (500, b"Internal error"),
     "filter returns nothing": (500, b"Internal error"),
+    "field in Japanese": (500, b"Internal error"),
+    "status in words": (500, b"Internal error"),
     "observer raises": (200, b"[1]"),
     "thread raises": (500, b"Internal error"),
 }
@@ -157,6 +170,7 @@ def test_each_request_has_one_response_and_the_connection_goes_on(front, way):
         ("twice", "RuntimeError: a request was passed on twice, or after the response"),
         ("filter raises", "filter mine.broken failed, request r7"),
         ("filter returns nothing", "TypeError: a filter returned NoneType"),
+        ("field in Japanese", "request r7: its response cannot be sent"),
         ("thread raises", "filter mine.middleware.<locals>.<lambda> failed, request r7"),
         ("observer raises", "observer mine.broken failed"),
     ],
@@ -165,7 +179,7 @@ def test_the_log_names_the_plugin_that_failed(front, way, text):
     before = len(front.log.read_text())
     ask(front, way, b"[1]", "X-Request-Id: r7")
 
-    wait_for(lambda: text in front.log.read_text()[before:], text)
+    wait_until(lambda: text in front.log.read_text()[before:], text)
 
 
 @pytest.mark.parametrize("way", ["respond", "refuse", "mark", "raise"])

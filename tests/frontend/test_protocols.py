@@ -204,7 +204,9 @@ def test_errors_have_the_shape_of_the_protocol(call, kind, caplog):
 
 
 def test_a_call_that_is_repeated_leads_where_the_table_says():
-    router, protocols = table(Scripted("/p/", found=PredictionCall(model="m")))
+    protocol = Scripted("/p/", found=PredictionCall(model="m"))
+    protocol.call_headers = ()
+    router, protocols = table(protocol)
 
     def asked(target=b"/p/a"):
         return protocols.find(b"POST", target, HEADERS)
@@ -217,6 +219,38 @@ def test_a_call_that_is_repeated_leads_where_the_table_says():
     assert (first is again, first.row is MODEL.row, other.row is OTHER.row) == (True, True, True)
     assert asked() is None  # a model answers at that path now
     assert asked(b"/p/b").row is OTHER.row
+
+
+def test_calls_are_kept_for_the_headers_that_decide():
+    protocol = Scripted("/p/", found=PredictionCall(model="m"))
+    protocol.call_headers = (b"a", b"b")
+    router, _ = table(protocol)
+
+    def asked(method=b"POST", target=b"/p/x", **headers):
+        before = len(protocol.asked)
+        fields = {name.encode(): value for name, value in headers.items()}
+        assert isinstance(router.find(method, target, HEADERS | fields), ProtocolRoute)
+        return len(protocol.asked) - before
+
+    assert [asked(), asked(), asked(c=b"1")] == [1, 0, 0]
+    assert [asked(a=b"1"), asked(b=b"1"), asked(a=b"1"), asked()] == [1, 1, 0, 0]
+    assert [asked(b"PUT"), asked(b"PUT")] == [1, 1]
+    assert [asked(target=b"/p/x?q"), asked(target=b"/p/x?q")] == [1, 1]
+    assert sum(asked(a=b"%d" % each) for each in [*range(500), *range(500)]) > 900
+
+
+def test_calls_are_kept_behind_a_selective_protocol_until_models_change():
+    every = Scripted("/p", found=PredictionCall(model="m"))
+    some = Scripted("/p", found=None, is_selective=True)
+    every.call_headers = ()
+    router, _ = table(every, some)
+
+    assert [router.find(b"POST", b"/p", HEADERS).row for _ in "ab"] == [MODEL.row] * 2
+    assert len(some.asked) == len(every.asked) == 1
+    some.found = PredictionCall(model="o")
+    router.replace({}, {("o", "", ""): OTHER})
+    assert [router.find(b"POST", b"/p", HEADERS).row for _ in "ab"] == [OTHER.row] * 2
+    assert len(some.asked) == 3
 
 
 def test_a_version_that_is_served_and_an_endpoint_are_found():

@@ -14,7 +14,8 @@ from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.pipelines.instances import InstancesRoute
 from servekit.frontend.pipelines.route import PipelineRoute
 from servekit.frontend.routing.router import Router
-from servekit.frontend.routing.table import MANY_SAMPLES, Routing
+from servekit.frontend.routing.scrape import MANY_SAMPLES, scrape
+from servekit.frontend.routing.table import Routing
 from servekit.ipc.batches import MethodCall
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import ModelRow, ReplicaRow, RouteRow, StageRow, StepRow, Table
@@ -48,16 +49,21 @@ PARTS = row(
 
 
 @pytest.fixture(scope="module")
-def routing():
-    counters = Counters(create_memory())
+def counters():
+    found = Counters(create_memory())
+    yield found
+    os.close(found.descriptor)
+
+
+@pytest.fixture(scope="module")
+def routing(counters):
     environment = BatchingEnvironment(
         loop=SimpleNamespace(), pressure=Pressure(0, 5.0), queue_memory=QueueMemory(1000),
         report=None, begin_call=None, front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
     )  # fmt: skip
-    found = Routing(environment, counters, counters.share(counters.give()), Router())
+    found = Routing(environment, counters.share(counters.give()), Router())
     found.update(Table([ALONE, PARTS]))
-    yield found
-    os.close(counters.descriptor)
+    return found
 
 
 BOTH = (MethodCall("a"), MethodCall("guest"))
@@ -100,7 +106,7 @@ def test_only_models_that_changed_or_call_others_get_new_routes(routing):
     routing.update(Table([ALONE, PARTS]))
 
 
-def test_other_greenlets_run_while_the_series_of_many_models_are_written(routing):
+def test_other_greenlets_run_while_the_series_of_many_models_are_written(routing, counters):
     turns, families = [], []
 
     def take_turns():
@@ -111,7 +117,7 @@ def test_other_greenlets_run_while_the_series_of_many_models_are_written(routing
     routing.update(Table([row(f"m{number}") for number in range(60)]))
     other = gevent.spawn(take_turns)
     try:
-        families += routing.collect()
+        families += scrape(routing, counters, None)
     finally:
         other.kill()
         routing.update(Table([ALONE, PARTS]))

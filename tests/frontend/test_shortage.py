@@ -15,8 +15,9 @@ from servekit.frontend.memory import pressure
 from servekit.frontend.memory.body_arena import BodyArena
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.memory.shedding import Shedder
+from tests.waiting import wait_until
 
-from .clients import resident, wait_for
+from .clients import resident
 from .conftest import WAIT_S, post, receive
 
 
@@ -218,7 +219,7 @@ def test_a_few_slow_uploads_leave_the_arena_to_others(start):
         slow = [stack.enter_context(front_end.connect()) for _ in range(2)]
         for sock in slow:
             sock.sendall(HEAD + bytes(499_000))  # and nothing more
-        wait_for(lambda: resident(front_end) >= 998_000, "both are in the arena")
+        wait_until(lambda: resident(front_end) >= 998_000, "both are in the arena")
         other = stack.enter_context(front_end.connect())
         other.sendall(post(body))
 

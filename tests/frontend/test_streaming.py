@@ -11,6 +11,7 @@ import pytest
 from servekit.frontend.metrics.families import collect
 from servekit.ipc.batches import Part
 from servekit.ipc.control import Hung, Lost
+from tests.waiting import wait_until
 
 from .clients import ECHO, wait_for_queue
 from .conftest import WAIT_S, post, receive
@@ -103,13 +104,6 @@ def send(front_end, body):
     Client.readers.append(reader)
     reader.sock.sendall(post(body))
     return reader.sock
-
-
-def wait_until(condition, what, within_s=WAIT_S):
-    deadline = monotonic() + within_s
-    while not condition():
-        assert monotonic() < deadline, f"{what}: not within {within_s} s"
-        sleep(0.002)
 
 
 @pytest.fixture(scope="module")

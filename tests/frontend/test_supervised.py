@@ -4,20 +4,19 @@
 import os
 import platform
 
+import pytest
+
 from servekit import __version__
 from servekit.frontend.metrics.replicas import RESULTS, supervised
 from servekit.ipc.operations import KINDS
 from servekit.ipc.table import (
-    CAUSES,
-    MOST_VERSIONS,
-    RELOADS,
-    RESTART,
     STATES,
     ModelRow,
     ReplicaRow,
+    StageRow,
     Table,
-    Tally,
 )
+from servekit.ipc.tally import CAUSES, MOST_VERSIONS, RELOADS, RESTART, Tally
 from servekit.supervisor.replicas.lifecycle import State
 from servekit.system.processes import memory_of
 
@@ -48,6 +47,7 @@ def test_states_of_replicas_and_what_happened_to_them():
     assert {key: value for key, value in found.items() if value} == {
         ("servekit_replicas", "a", "1", "serving"): 2,
         ("servekit_replicas", "a", "1", "backoff"): 1,
+        ("servekit_model_ready", "a", "1"): 1,
         ("servekit_restarts_total", "a", "1"): 1,
         ("servekit_crashes_total", "a", "1", "killed"): 2,
         ("servekit_crashes_total", "a", "1", "signal"): 1,
@@ -57,8 +57,17 @@ def test_states_of_replicas_and_what_happened_to_them():
         ("servekit_build_info", __version__, platform.python_version()): 1,
         ("servekit_start_time_seconds",): 5.0,
     }
-    of_versions = 2 * len(STATES) + 3 * (1 + len(CAUSES))
+    of_versions = 2 * (len(STATES) + 1) + 3 * (1 + len(CAUSES))
     assert len(found) == of_versions + len(RELOADS) + len(KINDS) * len(RESULTS) + 2
+
+
+@pytest.mark.parametrize(("state", "is_ready"), [("serving", 1), ("failed", 0)])
+def test_a_model_is_ready_while_every_stage_serves(state, is_ready):
+    known = row("a", "serving", state)
+    known.stages = [StageRow("encode", 1, 0.0, 1.0), StageRow("decode", 1, 0.0, 1.0)]
+    known.replicas[0].stage, known.replicas[1].stage = "encode", "decode"
+
+    assert values(Table([known]))["servekit_model_ready", "a", "1"] == is_ready
 
 
 def test_only_the_last_versions_that_had_troubles_are_remembered():

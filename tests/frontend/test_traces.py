@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of requests: which are slow, what a ``traceparent`` says, and how times become spans."""
 
+import os
 import socket
+from time import monotonic
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from servekit.extension import (
-    BackgroundExchange,
-    BaseExchange,
-    HttpRequest,
-    RequestTraced,
-    TracedBatch,
-)
-from servekit.frontend.tracing.observer_port import ObserverPort
-from servekit.frontend.tracing.slow import MOST, PERIOD_S, SlowRequests
-from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
-from servekit.frontend.tracing.traces import Traces
+from servekit.extension import BackgroundExchange, BaseExchange, HttpRequest, TraceSampling
+from servekit.frontend.metrics.trace_counts import TraceCounts, traced
+from servekit.frontend.tracing.observer_port import MessageTooLarge, ObserverPort
+from servekit.frontend.tracing.sampler import HELD_S
+from servekit.frontend.tracing.slow import MAX_KEPT, PERIOD_S, SlowRequests
+from servekit.frontend.tracing.trace import RequestTrace
+from servekit.frontend.tracing.traces import Traces, message_of
+from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.spans import BatchTrace, RecordedSpan
-from servekit.ipc.trace_context import TraceContext
+from servekit.ipc.trace_context import TraceContext, new_traceparent
+from servekit.ipc.trace_notes import BatchNote, TraceNotes
+from servekit.observer.traces import events_of, traced_batch
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, OTHER = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00"
@@ -31,10 +32,12 @@ class Port:
 
     def __init__(self):
         self.sent = []
+        self.takes = True
 
-    def send(self, *events):
-        self.sent += events
-        return True
+    def send(self, message):
+        if self.takes:
+            self.sent += events_of(message)
+        return self.takes
 
 
 class DirectExchange(BaseExchange):
@@ -43,12 +46,11 @@ class DirectExchange(BaseExchange):
     is_encrypted, subject = False, ""
 
 
-def traced(duration_s):
-    return RequestTraced(
-        **dict.fromkeys(("request_id", "traceparent", "parent_span", "model", "version"), ""),
-        **dict.fromkeys(("method", "path"), ""),
-        time_s=0.0, status=200, reason="slow", duration_s=duration_s, spans=[], batches=[],
-    )  # fmt: skip
+def event_of(trace, now):
+    """Return the event of *trace*, which ends *now*, after the way to the observer."""
+    sent = msgspec.msgpack.encode(message_of([trace.finished(now)]))
+    (event,) = events_of(msgspec.msgpack.decode(sent, type=TraceNotes))
+    return event
 
 
 def begin(traces, **headers):
@@ -85,31 +87,31 @@ def test_traceparents(text, expected):
 def test_the_slowest_of_a_period_are_kept():
     slow = SlowRequests()
     for duration_s in range(100, 0, -1):
-        slow.add(traced(float(duration_s)))
-    kept = [each.duration_s for each in slow.take()]
+        slow.add(float(duration_s), float(duration_s))
+    kept = slow.take()
 
-    assert kept == [float(each) for each in range(100, 100 - MOST, -1)]
-    assert slow.limit_s == 100.0 - MOST + 1
+    assert kept == [float(each) for each in range(100, 100 - MAX_KEPT, -1)]
+    assert slow.limit_s == 100.0 - MAX_KEPT + 1
     assert slow.take() == []
 
 
 def test_each_second_sends_few_and_only_slower_ones():
     slow = SlowRequests()
     for duration_s in range(1000):
-        slow.add(traced(float(duration_s)))
+        slow.add(float(duration_s), float(duration_s))
     first = slow.take()
-    slow.add(traced(5.0))
-    slow.add(traced(5000.0))
+    slow.add(5.0, 5.0)
+    slow.add(5000.0, 5000.0)
 
-    assert [each.duration_s for each in first] == [float(each) for each in range(992, 1000)]
-    assert [each.duration_s for each in slow.take()] == [5000.0]
+    assert first == [float(each) for each in range(992, 1000)]
+    assert slow.take() == [5000.0]
 
 
 def test_a_period_is_forgotten():
     slow = SlowRequests()
     slow.renew(100.0)
-    for duration_s in range(MOST):
-        slow.add(traced(1.0 + duration_s))
+    for duration_s in range(MAX_KEPT):
+        slow.add(1.0 + duration_s, None)
     slow.renew(100.0 + PERIOD_S - 0.1)
     before = slow.limit_s
     slow.renew(100.0 + PERIOD_S)
@@ -131,7 +133,8 @@ def test_a_period_is_forgotten():
 def test_sampling(share, headers, is_traced):
     port = Port()
     traces = Traces(port)
-    traces.share = share
+    if share is not None:
+        traces.sample_by(TraceSampling(share=share))
     exchange, request = begin(traces, **headers)
     traces.sample(exchange, request)
     exchange.observe_end(200, 1)
@@ -146,10 +149,92 @@ def test_sampling(share, headers, is_traced):
     assert traces.live == 0
 
 
+def numbers(counts):
+    sent, dropped, limited = counts.numbers
+    return {"sent": sent, "dropped": dropped, "limited": limited}
+
+
+@pytest.mark.parametrize(
+    ("share", "given", "is_traced", "flags"),
+    [
+        pytest.param(0.0, SAMPLED, False, "00", id="none, and the flag goes no further"),
+        pytest.param(0.0, OTHER, False, "00", id="none"),
+        pytest.param(1.0, OTHER, True, "01", id="all, whatever the client says"),
+        pytest.param(1.0, SAMPLED, True, "01", id="all"),
+    ],
+)
+def test_a_plugin_may_leave_the_flags_of_clients_aside(share, given, is_traced, flags):
+    port = Port()
+    traces = Traces(port)
+    traces.sample_by(TraceSampling(share=share, follows_clients=False))
+    exchange, request = begin(traces, traceparent=given)
+    traces.sample(exchange, request)
+    exchange.observe_end(200, 1)
+    traces.send()
+    version, trace_id, _, found = request.headers[b"traceparent"].decode().split("-")
+
+    assert bool(port.sent) == is_traced
+    assert (version, trace_id, found) == ("00", TRACE, flags)
+
+
+def test_no_more_traces_begin_than_a_plugin_wants_in_a_second():
+    port, counts = Port(), TraceCounts()
+    traces = Traces(port, counts=counts)
+    traces.sample_by(TraceSampling(share=1.0, per_second=10.0))
+    traces.sweep(100.0)
+    found = []
+    for now in (100.125, 100.25, 100.5):
+        for _ in range(20):
+            exchange, request = begin(traces)
+            traces.sample(exchange, request)
+            exchange.observe_end(200, 1)
+        traces.sweep(now)
+        found.append(len(port.sent))
+    exchange, request = begin(traces, traceparent=SAMPLED)
+    traces.sample(exchange, request)
+    exchange.observe_end(200, 1)
+    traces.send()
+
+    assert found == [10, 11, 12]
+    assert len(port.sent) == 13  # a client has asked for the last one
+    assert numbers(counts) == {"sent": 13, "dropped": 0, "limited": 48}
+
+
+def test_an_observer_that_does_not_keep_up_gets_fewer_traces():
+    port, counts = Port(), TraceCounts()
+    traces = Traces(port, counts=counts)
+    traces.sample_by(TraceSampling(share=1.0))
+    found = []
+    for port.takes in (False, True, True):
+        exchange, request = begin(traces)
+        traces.sample(exchange, request)
+        exchange.observe_end(200, 1)
+        traces.send()
+        found.append(numbers(counts))
+        traces.sweep(monotonic() + HELD_S * len(found) / 2)
+
+    assert found == [
+        {"sent": 0, "dropped": 1, "limited": 0},
+        {"sent": 0, "dropped": 2, "limited": 0},  # it has not begun
+        {"sent": 1, "dropped": 2, "limited": 0},
+    ]
+
+
+def test_traces_of_all_front_ends_are_counted():
+    counters = Counters(create_memory())
+    for number in range(3):
+        TraceCounts(counters.share(counters.give())).count("dropped", number)
+    (family,) = traced(counters)
+    os.close(counters.descriptor)
+
+    values = {each.labels["result"]: each.value for each in family.samples}
+    assert values == {"sent": 0, "dropped": 3, "limited": 0}
+
+
 def test_a_trace_ends_once_and_what_is_not_a_prediction_is_dropped():
     port = Port()
     traces = Traces(port)
-    traces.share = 1.0
+    traces.sample_by(TraceSampling(share=1.0))
     for route in (ROUTE, None):
         exchange, request = begin(traces)
         request.route = route
@@ -169,13 +254,11 @@ def test_times_become_spans_in_order():
     exchange, request = begin(traces)
     request.began = 10.0
     trace = RequestTrace(traces, exchange, request, 11.0)
-    shown = TracedBatch(
-        id="b", stage="", replica=0, pid=1, size=2, request_ids=["r"], traceparents=[]
-    )
-    note = BatchNote(shown, 12.0, 14.0, (0.25, 0.5, 0.25), {"a": 0.1, "b": 0.4})
-    trace.visit(Visit(11.5, 14.0, note))
-    trace.visit(Visit(14.0, 14.5, None))
-    event = trace.event("slow", 15.0)
+    steps = {"a": 0.1, "b": 0.4}
+    note = BatchNote("w", 5, "", 0, 1, 2, ["r"], [], 12.0, 14.0, (0.25, 0.5, 0.25), steps)
+    trace.visit((11.5, 14.0, note))
+    trace.visit((14.0, 14.5, None))
+    event = event_of(trace, 15.0)
 
     assert [
         (s.name, s.stage, round(s.start_s, 6), round(s.duration_s, 6)) for s in event.spans
@@ -190,7 +273,8 @@ def test_times_become_spans_in_order():
         ("queue", "", 4.0, 0.5),
     ]
     assert [span.batch for span in event.spans] == [-1, 0, 0, 0, 0, 0, 0, -1]
-    assert (event.duration_s, event.batches) == (5.0, [shown])
+    assert (event.duration_s, event.batches) == (5.0, [traced_batch(note)])
+    assert (event.batches[0].id, event.reason) == ("w-5", "slow")
 
 
 def test_what_a_worker_has_recorded_says_when_it_began():
@@ -198,16 +282,13 @@ def test_what_a_worker_has_recorded_says_when_it_began():
     exchange, request = begin(traces)
     request.began = 10.0
     trace = RequestTrace(traces, exchange, request, 10.0)
-    shown = TracedBatch(
-        id="b", stage="s", replica=0, pid=1, size=2, request_ids=["r"], traceparents=[SAMPLED],
-        span="1" * 16,
-    )  # fmt: skip
     spans = [RecordedSpan("2" * 16, "1" * 16, "tokenize", 11.5, 0.25, {"tokens": 3})]
     recorded = BatchTrace("1" * 16, 11.25, spans)
-    note = BatchNote(shown, 11.0, 13.0, (0.25, 0.5, 0.25), {}, recorded)
+    times = 0.25, 0.5, 0.25
+    note = BatchNote("w", 5, "s", 0, 1, 2, ["r"], [SAMPLED], 11.0, 13.0, times, {}, recorded)
     for _element in range(2):
-        trace.visit(Visit(10.5, 13.0, note))
-    event = trace.event("sampled", 13.0)
+        trace.visit((10.5, 13.0, note))
+    event = event_of(trace, 13.0)
 
     starts = {(span.name, span.start_s, span.duration_s) for span in event.spans}
     assert {("ipc", 1.0, 0.25), ("decode", 1.25, 0.25), ("ipc", 2.25, 0.75)} <= starts
@@ -216,21 +297,56 @@ def test_what_a_worker_has_recorded_says_when_it_began():
     assert (found.id, found.parent, found.attributes) == ("2" * 16, "1" * 16, {"tokens": 3})
 
 
-def test_many_events_are_one_message_and_large_ones_go_alone(tmp_path):
+def test_requests_of_a_batch_share_its_note():
+    traces = Traces(Port())
+    note = BatchNote("w", 5, "", 0, 1, 2, ["r"], [], 12.0, 14.0, (0.25, 0.5, 0.25))
+    other = BatchNote("w", 6, "", 0, 1, 2, ["r"], [], 12.0, 14.0, (0.25, 0.5, 0.25))
+    finished = []
+    for visits in ([note], [other, note], [None]):
+        trace = RequestTrace(traces, *begin(traces), 10.0)
+        for each in visits:
+            trace.visit((11.0, 12.0, each))
+        finished.append(trace.finished(15.0))
+    message = message_of(finished)
+
+    assert message.batches == [note, other]
+    assert [[place for _, _, place in visits] for visits in message.visits] == [[0], [1, 0], [-1]]
+    assert [[each.id for each in event.batches] for event in events_of(message)] == [
+        ["w-5"],
+        ["w-6", "w-5"],
+        [],
+    ]
+
+
+def test_a_new_trace_is_one_that_is_sampled():
+    found = {new_traceparent() for _ in range(100)}
+
+    assert len(found) == 100
+    assert all(TraceContext.parse(each).is_sampled for each in found)
+
+
+def test_a_message_that_is_too_large_goes_in_parts(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(tmp_path / "observer.sock"))
         listener.listen()
         port = ObserverPort(tmp_path / "observer.sock")
-        small, large = traced(1.0), msgspec.structs.replace(traced(1.0), body=b"x" * 150_000)
-        assert port.send(small, small)
+        traces = Traces(port, 1 << 20)
+        traces.sample_by(TraceSampling(share=1.0))
+        sizes = []
+        for body in (b"x" * 150_000, b"x" * 250_000):  # the kernel takes no message of 250,000
+            exchange, request = begin(traces)
+            request.body = body
+            traces.sample(exchange, request)
+            exchange.observe_end(200, 1)
+            with pytest.raises(MessageTooLarge):
+                port.send([b"x" * 300_000])
         with listener.accept()[0] as observer:
             observer.settimeout(10)
-            together = msgspec.msgpack.decode(observer.recv(1 << 20))
-            port.send(large, large)  # the kernel takes no message of 300,000 bytes
-            alone = msgspec.msgpack.decode(observer.recv(1 << 20))
+            decode = msgspec.msgpack.Decoder(TraceNotes).decode
+            sizes = [len(each.body) for each in decode(observer.recv(1 << 20)).requests]
         port.close()
 
-    assert (len(together), len(alone)) == (2, 1)
+    assert sizes == [150_000]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +360,7 @@ def test_many_events_are_one_message_and_large_ones_go_alone(tmp_path):
 def test_bodies_are_kept_only_up_to_the_size_that_the_operator_names(limit, body):
     port = Port()
     traces = Traces(port, limit)
-    traces.share = 1.0
+    traces.sample_by(TraceSampling(share=1.0))
     exchange, request = begin(traces)
     traces.sample(exchange, request)
     exchange.observe_end(200, 1)

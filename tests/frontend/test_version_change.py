@@ -8,8 +8,9 @@ import pytest
 
 from servekit.ipc.channel import encode_frame
 from servekit.ipc.table import ReplicaRow, Table, TableUpdate, TrafficRow
+from tests.waiting import wait_until
 
-from .clients import Clients, hold_one, wait_for, wait_for_queue
+from .clients import Clients, hold_one, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive
 
 LARGE = 200_000
@@ -50,7 +51,7 @@ def test_the_old_version_answers_what_it_has_and_the_new_one_the_rest(swapped):
     front_end.worker.release()
 
     assert versions_of(old) == ["1.0"] * 6
-    wait_for(
+    wait_until(
         lambda: has_lost_its_channel(front_end.worker), "the channel to the old version is closed"
     )
     assert not has_lost_its_channel(second)
@@ -86,7 +87,7 @@ def test_an_unloaded_model_answers_what_it_has(swapped):
     waiting = clients.send(b"waiting")
     wait_for_queue(front_end, 1)
     front_end.control.sendall(encode_frame(TableUpdate(Table([]), [])))
-    wait_for(lambda: receive(clients.send(b"late"))[0] == 404, "the model is unloaded")
+    wait_until(lambda: receive(clients.send(b"late"))[0] == 404, "the model is unloaded")
     front_end.worker.is_holding = False
     front_end.worker.release()
 

@@ -157,7 +157,7 @@ def test_a_request_whose_body_arrives_late_is_answered_by_the_version_of_then(ro
     routed.publish(version_row("1"))
     dispatcher = Dispatcher(
         find=routed.routing.router.find, application=None, address=("", 0), middleware=(),
-        clients=ClientAddresses(()),
+        decompress=print, clients=ClientAddresses(()),
         pressure=Pressure(0, 5.0), slices=None,
     )  # fmt: skip
     request = HttpRequest(b"POST", b"/m/predict", {}, b"", True, "1.1")

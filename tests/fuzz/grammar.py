@@ -42,7 +42,7 @@ EXTRAS = st.lists(
         [b"Expect: 100-continue", b"Connection: upgrade\r\nUpgrade: h2c", b" folded: x", b"X", b":", b": x",
          b"X: a\0b", b"X: a\rb", b"X y: z", b"X: \xe9", b"Content-Length: 0", b"Content-Length: 5", b"X: a\n b",
          b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity", b"Transfer-Encoding: gzip, chunked",
-         b"Content-Encoding: gzip", b"Expect: x", b"Content-Length: -1", b"TE: trailers", b"X: " + b"a" * 9000,
+         b"Content-Encoding: br", b"Expect: x", b"Content-Length: -1", b"TE: trailers", b"X: " + b"a" * 9000,
          b"\xff: x", b"X-Request-Id: \x01", b"X-Request-Timeout-Ms: -1", b"Connection: content-length",
          b"Content_Length: 3", b"Transfer-Encoding:\x0bchunked", b"Transfer-Encoding : chunked"],
     ),

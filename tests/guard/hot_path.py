@@ -32,7 +32,9 @@ class FrontEndPath:
     """A real front-end whose clients and worker are driven by hand, in lock-step."""
 
     def __init__(self, directory: Path) -> None:
-        from servekit.frontend.server.assembly import Assembly, Resources
+        from servekit.frontend.middleware.compression import create_codings
+        from servekit.frontend.server.assembly import Assembly
+        from servekit.frontend.server.resources import Resources
         from servekit.ipc.channel import encode_frame
         from servekit.ipc.counters import Counters, create_memory
         from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table, TableUpdate
@@ -45,11 +47,14 @@ class FrontEndPath:
         settings = Settings(header_timeout=1e6, keep_alive=1e6)
         plugins = create_plugin_manager(discover=False)  # some want traces, whose cost is theirs
         resources = Resources(
+            own_tls=None,
+            own_listeners=(),
             plugins=plugins,
             plugin_settings=read_plugin_settings(settings, plugins),
             tokens=Tokens(),
             tls=None,
             codings={},
+            request_codings=create_codings(settings.request_codings),
             access_log=None,
             shares=None,
         )

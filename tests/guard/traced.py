@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic
+
+from tests.waiting import wait_until
 
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 WAIT_S = 60.0
@@ -45,13 +45,6 @@ def traced_server(directory: Path) -> Iterator[int]:
         finally:
             if tracer.poll() is None:
                 os.killpg(tracer.pid, signal.SIGKILL)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline, pause = monotonic() + WAIT_S, threading.Event()
-    while not condition():
-        assert monotonic() < deadline, what
-        pause.wait(0.02)
 
 
 def ask(port: int, requests: int, clients: int = 1) -> float:

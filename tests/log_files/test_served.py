@@ -9,11 +9,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
 import pytest
 
 from servekit.testing.server import ServedModel
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -47,21 +48,13 @@ def entries(path):
     return [json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b"}")]
 
 
-def wait_for(condition):
-    deadline = monotonic() + WAIT_S
-    while not (found := condition()):
-        assert monotonic() < deadline, "it did not happen"
-        sleep(0.02)
-    return found
-
-
 def find(path, **members):
     def look():
         if not path.exists():
             return []
         return [each for each in entries(path) if members.items() <= each.items()]
 
-    return wait_for(look)
+    return wait_until(look, f"a line with {members} in {path.name}")
 
 
 def test_the_log_of_a_model_and_of_the_server(model, tmp_path):
@@ -169,7 +162,10 @@ def test_a_writer_that_is_stuck_delays_nothing(model, tmp_path):
         answers.append(say(server, "short").status)
         took_s = monotonic() - started_at
         os.kill(pid, signal.SIGCONT)
-        wait_for(lambda: say(server, "later") and has(logs / "server.jsonl", "lines_lost"))
+        wait_until(
+            lambda: say(server, "later") and has(logs / "server.jsonl", "lines_lost"),
+            "the lines that were lost are logged",
+        )
         find(logs / "model-talker.jsonl", message="later")
 
     assert set(answers) == {200}

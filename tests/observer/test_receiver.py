@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What comes in over the sockets reaches the hooks, whoever sends it."""
 
+import errno
 import socket
 import threading
-from time import monotonic
 
 import msgspec
 import pytest
 
 from servekit.extension import BatchServed, LogRecord, ModelUnloaded
 from servekit.extension.events import EventsLost, NoMoreEvents
+from servekit.ipc.trace_notes import RequestNote, TraceNotes
 from servekit.observer.metrics import MetricsUnavailable
 from servekit.observer.receiver import EventReceiver, export_metrics
+from tests.waiting import wait_until
 
 WAIT_S = 10
 GONE = ModelUnloaded(time_s=1.0, model="m", version="1", digest="d", served_s=2.0, reason="stopped")
@@ -32,8 +34,8 @@ class Recorder:
         self.lost = 0
         self.came = threading.Event()
 
-    def offer(self, hook, argument):
-        self.offered.append((hook, argument))
+    def offer(self, hook, *arguments):
+        self.offered += [(hook, each) for each in arguments]
         self.came.set()
 
     def lose(self, count):
@@ -65,13 +67,6 @@ def received(path):
     listener.close()
 
 
-def wait_until(condition):
-    deadline = monotonic() + WAIT_S
-    while not condition():
-        assert monotonic() < deadline
-        threading.Event().wait(0.005)
-
-
 def connect(path):
     sender = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sender.connect(str(path))
@@ -88,7 +83,7 @@ def test_events_of_several_senders_are_offered(path, received):
         send(front_end, [SAMPLE, SAMPLE])
         front_end.close()
         send(supervisor, GONE, LINE, EventsLost(count=3))
-        wait_until(lambda: len(received.recorder.offered) == 4)
+        wait_until(lambda: len(received.recorder.offered) == 4, "four events")
         send(supervisor, NoMoreEvents())
         recorder = received()
 
@@ -99,6 +94,18 @@ def test_events_of_several_senders_are_offered(path, received):
         ("model_unloaded", GONE),
     ]
     assert recorder.lost == 3
+
+
+def test_notes_of_requests_are_offered_as_events(path, received):
+    request = RequestNote("r", "", "", "m", "1", b"POST", b"/m", 200, True, 1.0, 1.0, 2.0, 3.0, b"")
+    with connect(path) as front_end:
+        send(front_end, TraceNotes(1000.0, [request, request], [[], []], []), NoMoreEvents())
+        recorder = received()
+
+    assert [hook for hook, _ in recorder.offered] == ["request_traced"] * 2
+    (event, _) = [event for _, event in recorder.offered]
+    assert (event.time_s, event.duration_s, event.path) == (1001.0, 2.0, "/m")
+    assert [each.name for each in event.spans] == ["send"]
 
 
 def test_what_is_no_event_is_logged_and_read_over(path, received, caplog):
@@ -142,3 +149,32 @@ def test_metrics_that_cannot_be_read_are_said_once_and_tried_again(monkeypatch, 
 
     assert (len(tries), recorder.offered) == (3, [])
     assert len(caplog.records) == 1
+
+
+class Exhausted(socket.socket):
+    """A listener whose first connection finds no descriptor."""
+
+    failures = 1
+
+    def accept(self):
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+def test_a_connection_that_finds_no_descriptor_is_accepted_later(path):
+    with Exhausted(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        recorder = Recorder()
+        thread = threading.Thread(target=EventReceiver(listener, [recorder]).run, daemon=True)
+        thread.start()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sender:
+            sender.connect(str(path))
+            sender.send(msgspec.msgpack.encode(GONE))
+            sender.send(msgspec.msgpack.encode(NoMoreEvents()))
+            thread.join(WAIT_S)
+
+    assert not thread.is_alive()
+    assert recorder.offered

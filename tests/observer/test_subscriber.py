@@ -133,8 +133,8 @@ def test_an_exception_is_logged_once_and_counted(caplog):
     texts = [record.getMessage() for record in caplog.records]
 
     assert texts == [
-        "plugin p: worker_ready failed; said once",
-        "plugin p: worker_exited failed; said once",
+        "plugin p: worker_ready failed; its next failures are not logged",
+        "plugin p: worker_exited failed; its next failures are not logged",
         "plugin p: events lost: 0, calls that failed: 3",
     ]
     assert "no disk for 7" in caplog.text

@@ -58,9 +58,9 @@ connections, and `/metrics` is read 8 times over separate connections.
     "bulk": f"""\
 ## Large answers and uploads
 
-Answers as large as is asked for, and bodies in chunks, whose length nobody knows before, from many
-clients at once; no other setting than room for what waits. CPU milliseconds per megabyte; `/ping`
-is asked on a fresh connection, again and again. A row takes {LIMIT_S:g} s at most, what has no
-answer then is late.
+Large answers, and bodies in chunks, whose length is not known before, from many clients at once.
+All settings are the defaults, except the room for waiting requests. CPU milliseconds per megabyte;
+`/ping` is asked on fresh connections all the time. A row takes {LIMIT_S:g} s at most; requests
+without an answer by then are late.
 """,
 }

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import command_of, is_alive, wait_until
+from tests.e2e.conftest import command_of
+from tests.processes import is_alive
 from tests.scale.exposition import scrape, total
 from tests.scale.flock import Flock, get, post
+from tests.waiting import wait_until
 
 SUM = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 SCRAPES = 8  #: over connections of their own, so that more than one front-end answers
@@ -38,8 +40,10 @@ def test_every_request_is_counted_once_whoever_answers_the_scrape(serve, count):
     assert seen == {200: 240}
     assert len(front_ends(server)) == count
     assert predictions(server) == {200.0}
-    batches = total(scrape(server.port), "servekit_batch_size_sum", 'model="sum"')
-    assert batches == 200.0
+    wait_until(  # other front-ends add up their batches ten times a second
+        lambda: total(scrape(server.port), "servekit_batch_size_sum", 'model="sum"') == 200.0,
+        "all batches are counted",
+    )
     asked = total(scrape(server.port), "flask_http_request_duration_seconds_count", 'rule="/ping"')
     assert asked == 40.0
 

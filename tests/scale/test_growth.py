@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.processes import read_pss
-from tests.e2e.conftest import wait_until
 from tests.scale.exposition import scrape, total
 from tests.scale.flock import Flock, post
+from tests.waiting import wait_until
 
 SUM = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 HELD = Path(__file__).parent / "models" / "held"

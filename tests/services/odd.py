@@ -5,10 +5,13 @@ import decimal
 import fractions
 import http
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from servekit import ClientError, Done, InputError, Response, Service, endpoint
+from servekit.types import Audio, File
+from servekit.worker.prediction import predictor
 
 
 class Text(str):
@@ -86,6 +89,8 @@ VALUES = {
     "csv": "text/csv",
     "csv line": "text/csv\n",
     "csv bytes": b"text/csv",
+    "numpy csv": np.str_("text/csv"),
+    "csv of its own": Text("text/csv"),
     "list": [1],
     "tuple": (1, 2),
     "set": {1},
@@ -133,6 +138,10 @@ def made(order):
         refusal = InputError("refused")
         refusal.__dict__.update(parts)
         return refusal
+    if kind == "file":
+        return File(**{"name": "a", "content_type": "text/csv", "content": b"1"} | parts)
+    if kind == "audio":
+        return Audio(**{"samples": np.zeros(4), "sample_rate": 8000} | parts)
     kinds = {"response": Response, "input": InputError, "client": ClientError, "done": Done}
     return kinds[kind](**parts) if kind in kinds else parts["output"]
 
@@ -161,12 +170,32 @@ class Odd(Service):
     def short(self, batch):
         return ShortList(each(batch) * 2)
 
+    @endpoint()
+    def files(self, batch) -> list[File]:
+        return [made(one) if isinstance(one, dict) else File("", "", b"1") for one in batch]
+
+    @endpoint()
+    def files_within(self, batch) -> list[dict[str, File]]:
+        return [{"file": one} for one in self.files(batch)]
+
+    @endpoint()
+    def sounds(self, batch) -> list[Audio]:
+        return [made(one) if isinstance(one, dict) else Audio(np.zeros(4), 8000) for one in batch]
+
 
 class OddStream(Service):
     """Streams: first a number, then what is asked for."""
 
     def stream(self, value):
         yield 1
+        yield made(value) if isinstance(value, dict) else value
+
+
+class OddFiles(Service):
+    """Streams files."""
+
+    def stream(self, value) -> Iterator[File]:
+        yield File("", "", b"1")
         yield made(value) if isinstance(value, dict) else value
 
 
@@ -185,3 +214,30 @@ class OddSlots(Service):
 
     def evict(self, slot):
         raise RuntimeError("not even this")
+
+
+class Unforeseen(Service):
+    """Answers ``odd`` with a media type that no frame can hold, past every check."""
+
+    def load(self, context):
+        written = predictor.written
+        odd = np.str_("text/csv"), b"1"
+        predictor.written = lambda plan, output, most: (
+            odd if output == "odd" else written(plan, output, most)
+        )
+
+    def predict(self, batch):
+        return batch
+
+
+class UnforeseenStream(Unforeseen):
+    """The same beside streams."""
+
+    predict = Service.predict
+
+    @endpoint()
+    def whole(self, batch):
+        return batch
+
+    def stream(self, value):
+        yield value

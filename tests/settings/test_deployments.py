@@ -206,6 +206,34 @@ def test_assignment_is_refused(text, message):
     assert message in str(refusal.value)
 
 
+def test_a_variable_has_assignments_as_a_shell_would_read_them(tmp_path):
+    text = "digits.replicas=2 'digits.options.label=a b' digits.env.MODE=1"
+    file = tmp_path / "servekit.toml"
+    file.write_text("models.digits.replicas = 1")
+    environment = {"SERVEKIT_SET": text}
+    found = load_settings({"set": ["digits.replicas=3"]}, file, environment).deployments
+
+    assert [(each.source, each.replicas) for each in found] == [
+        ("servekit.toml", 1),
+        ("SERVEKIT_SET", 2),
+        ("--set", 3),
+    ]
+    assert (found[1].options, found[1].env) == ({"label": "a b"}, {"MODE": "1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("digits", "SERVEKIT_SET: 'digits' is not NAME.KEY=VALUE, such as digits.replicas=2"),
+        ("digits.replica=2", "SERVEKIT_SET: digits: unknown key 'replica', did you mean"),
+        ("'digits.replicas=2", "no closing quotation mark"),
+    ],
+)
+def test_a_variable_with_a_mistake_is_named(text, message):
+    with pytest.raises(SettingsError, match=message):
+        load_settings({}, None, {"SERVEKIT_SET": text})
+
+
 def test_a_key_cannot_be_a_value_and_a_table():
     with pytest.raises(SettingsError, match="options is set to a value too"):
         assigned("m.options=1", "m.options.x=2")

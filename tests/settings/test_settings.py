@@ -184,15 +184,26 @@ def test_every_number_has_an_end(option):
         option.parse("9" * 30)
 
 
-def test_what_kubernetes_sets_for_a_service_called_servekit_is_no_setting():
+@pytest.mark.parametrize(
+    "service", ["SERVEKIT", "SERVEKIT_DIGITS", "SERVEKIT_V2_PREDICTOR", "SERVEKIT_PLUGIN_A"]
+)
+def test_what_kubernetes_sets_for_a_service_is_no_setting(service):
     links = {
-        "SERVEKIT_SERVICE_HOST": "10.0.0.1",
-        "SERVEKIT_SERVICE_PORT_HTTP": "80",
-        "SERVEKIT_PORT": "tcp://10.0.0.1:80",
-        "SERVEKIT_PORT_80_TCP_ADDR": "10.0.0.1",
+        f"{service}_SERVICE_HOST": "10.0.0.1",
+        f"{service}_SERVICE_PORT": "80",
+        f"{service}_SERVICE_PORT_HTTP": "80",
+        f"{service}_PORT": "tcp://10.0.0.1:80",
+        f"{service}_PORT_80_TCP": "tcp://10.0.0.1:80",
+        f"{service}_PORT_80_TCP_ADDR": "10.0.0.1",
     }
 
     assert load_settings({}, None, links) == load_settings({}, None, {})
+
+
+@pytest.mark.parametrize("name", ["SERVEKIT_A_SERVICE_HOSTS", "SERVEKIT_A_PORT", "SERVEKIT_TCP"])
+def test_a_variable_like_that_of_a_service_is_unknown(name):
+    with pytest.raises(SettingsError, match="unknown variable"):
+        load_settings({}, None, {name: "http://10.0.0.1"})
 
 
 def test_every_default_passes_its_own_parser():

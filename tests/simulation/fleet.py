@@ -4,44 +4,57 @@
 from __future__ import annotations
 
 import heapq
+import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import count
+from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final, Protocol
 
-__all__ = ["Costs", "Fleet", "Node", "Request"]
+__all__ = ["COSTS", "Costs", "Fleet", "Node", "Request"]
 
 Action = Callable[[], None]
 
-#: connections to a closed port are refused at once; a client learns of it after a round trip
-REFUSED_S: Final = 0.0005
+COSTS: Final = Path(__file__).with_name("costs.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one node costs, in seconds; measured where a number is given for it in the docs."""
+    """What one node costs, in seconds; ``measure`` says how each of them is measured."""
 
-    batch_s: float = 0.004  #: of one call of ``predict``, whatever its size
-    input_s: float = 0.0005  #: more for each input
+    batch_s: float  #: of one call of ``predict``, whatever its size
+    input_s: float  #: more for each input
+    network_s: float  #: of a request without ``predict``: there and back, and the server's share
+    refused_s: float = 0.0  #: until a client learns that a port is closed
+    start_s: float = 0.0  #: from the start of a server to its first response
+    machine: str = ""  #: that was measured
     max_batch: int = 16
-    queue: int = 1024  #: further requests are refused (429)
-    network_s: float = 0.0005  #: there and back, with the server's own share
+    queue: int = 128  #: further requests are refused (429)
 
     @property
     def capacity(self) -> float:
         """Requests per second of one node, in full batches."""
         return self.max_batch / (self.batch_s + self.input_s * self.max_batch)
 
+    @classmethod
+    def measured(cls) -> Costs:
+        """Return the costs that were measured last."""
+        return cls(**json.loads(COSTS.read_text()))
 
-@dataclass(slots=True, eq=False)
-class Request:
-    """One request; ``done`` is called with its status."""
+    def as_json(self) -> dict[str, Any]:
+        """Return what was measured."""
+        chosen = ("max_batch", "queue")
+        return {name: value for name, value in asdict(self).items() if name not in chosen}
 
-    began: float
-    done: Callable[[int], None]
-    status: int = 0
+
+class Request(Protocol):
+    """One request."""
+
+    def done(self, status: int, /) -> None:
+        """Take the status: that of HTTP, 0 for a closed port, or -1 for a lost connection."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,20 +104,20 @@ class Fleet:
     def send(self, node: Node, request: Request) -> None:
         """Have *request* arrive at *node*."""
         if node.state in ("closed", "drains"):
-            self.after(REFUSED_S, lambda: request.done(0 if node.state == "closed" else 503))
+            status = 0 if node.state == "closed" else 503
+            self.after(self.costs.refused_s, partial(request.done, status))
         elif len(node.waiting) >= self.costs.queue:
-            self.after(self.costs.network_s, lambda: request.done(429))
+            self.after(self.costs.network_s, partial(request.done, 429))
         else:
             node.waiting.append(request)
             if not node.batch and node.state == "up":
                 self._take(node)
 
     def _take(self, node: Node) -> None:
-        costs = self.costs
-        size = min(len(node.waiting), costs.max_batch)
-        node.batch = [node.waiting.popleft() for _ in range(size)]
-        batch = node.batch
-        self.after(costs.batch_s + costs.input_s * size, lambda: self._answer(node, batch))
+        costs, waiting = self.costs, node.waiting
+        size = min(len(waiting), costs.max_batch)
+        node.batch = batch = [waiting.popleft() for _ in range(size)]
+        self.after(costs.batch_s + costs.input_s * size, partial(self._answer, node, batch))
 
     def _answer(self, node: Node, batch: list[Request]) -> None:
         if node.batch is not batch or node.state == "hangs":
@@ -112,7 +125,7 @@ class Fleet:
         node.batch = []
         for request in batch:
             request.done(200)
-        if node.waiting:
+        if node.waiting and not node.batch:
             self._take(node)
 
     def kill(self, node: Node, state: str) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -18,6 +19,7 @@ import pytest
 
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.table import TableUpdate
+from tests import waiting
 
 WAIT_S = 25.0  #: less than the grace of 30 s: what takes longer has waited for it
 HERE = Path(__file__).parent
@@ -201,13 +203,7 @@ def processes():
     return tree
 
 
-def wait_until(condition, what, within_s=WAIT_S):
-    """Poll *condition*; fail with *what* when it takes too long."""
-    deadline = monotonic() + within_s
-    pause = threading.Event()
-    while not condition():
-        assert monotonic() < deadline, f"{what} after {within_s} s"
-        pause.wait(0.02)
+wait_until = partial(waiting.wait_until, within_s=WAIT_S)
 
 
 def front_end_of(server):

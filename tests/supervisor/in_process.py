@@ -14,7 +14,8 @@ import msgspec
 from servekit.ipc.control import Ready
 from servekit.ipc.model_counters import DURATIONS, VersionCounts
 from servekit.ipc.operations import Operate
-from servekit.ipc.table import Interface, SettingRow, Tally
+from servekit.ipc.table import Interface, SettingRow
+from servekit.ipc.tally import Tally
 from servekit.settings import Settings
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models import loader

@@ -16,6 +16,8 @@ from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport
 
 from .conftest import WAIT_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 SERVICE = """
 import ctypes, os, signal, sys, time
 from servekit import Service

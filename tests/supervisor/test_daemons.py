@@ -7,8 +7,10 @@ import signal
 
 import pytest
 
+from tests.processes import is_alive
+
 from .conftest import wait_until
-from .test_supervisor import exists, is_serving
+from .test_supervisor import is_serving
 
 SCRIPT = """\
 import os, signal, sys
@@ -68,7 +70,7 @@ def test_one_that_ends_is_started_again(start, model, config):
     ended = server.wait_for("daemon_exited")
     assert ended["message"].startswith("exited with -9 after ")
     assert ended["restart_s"] == 0
-    assert exists(pid_of(server, count=2))
+    assert is_alive(pid_of(server, count=2))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_it_goes_last(start, model, config):
     server.signal(signal.SIGTERM)
 
     assert server.wait_exit() == 0
-    assert not exists(pid)
+    assert not is_alive(pid)
     assert server.wait_for("output", message="bye False")
     assert "daemon_exited" not in [event["event"] for event in server.events]
 
@@ -129,7 +131,7 @@ def test_one_that_does_not_want_to_end_is_killed(start, model, config, number):
     server.signal(number)
 
     server.wait_exit()
-    wait_until(lambda: not exists(pid), "the daemon still runs")
+    wait_until(lambda: not is_alive(pid), "the daemon still runs")
 
 
 def test_its_environment_is_in_no_file(start, model, config):

@@ -7,9 +7,10 @@ import os
 import signal
 import socket
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+
+from tests.processes import is_alive
 
 from .conftest import WAIT_S, wait_until
 
@@ -61,13 +62,6 @@ def served(start, model):
     for pid in programs:
         if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def is_refused(port):

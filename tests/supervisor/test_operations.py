@@ -17,7 +17,11 @@ from servekit.ipc.operations import (
 )
 from servekit.settings import Settings
 from servekit.settings.deployments import Deployment
+from servekit.settings.models import ModelSource
+from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.version_source import VersionSource
+from servekit.supervisor.operations.progress import OperationFailed
+from servekit.supervisor.operations.server import source_of
 
 from .in_process import InProcess
 
@@ -117,7 +121,7 @@ def test_settings_of_an_operation_reach_the_version(server):
             *(422, "replicas"),
             id="wrong setting",
         ),
-        pytest.param(Scale(model="digits", replicas=0), 422, "0 is not 1 to", id="no replica"),
+        pytest.param(Scale(model="digits", replicas=0), 422, "needs at least 1", id="no replica"),
         pytest.param(Scale(model="digits", replicas={"min": 1}), 422, "range", id="range"),
         pytest.param(Scale(model="digits", replicas=2, stage="x"), 422, "no stage", id="stage"),
         pytest.param(Swap(model="digits"), 422, "either a source or a version", id="no source"),
@@ -421,3 +425,77 @@ def test_a_reload_that_fails_says_why(server):
 
     assert (row.state, row.status) == ("failed", 422)
     assert "exited with 7" in row.error
+
+
+# ---------------------------------------------------------------- what leaves meanwhile
+
+
+def test_a_kept_version_that_has_been_unloaded_is_loaded_again_for_a_rollback(server):
+    server.do(Swap(model="digits", source="/digits-2.0", watch_s=0.0))
+    unloaded = server.do(Unload(model="digits", version="1.0"))
+    row = server.do(RollBack(model="digits"))
+
+    assert (unloaded.state, row.state, row.version) == ("done", "done", "1.0")
+    assert steps(row)[:2] == ["prepare", "load"]
+    assert versions(server.digits) == ["1.0", "2.0"]
+
+
+def test_a_rollback_is_to_the_version_before_not_to_an_older_one_that_is_kept(server):
+    server.do(Swap(model="digits", source="/digits-2.0", watch_s=0.0))
+    server.do(SetTraffic(model="digits", aliases={"prod": "2.0"}))
+    server.do(Swap(model="digits", source="/digits-3.0", watch_s=0.0))
+    row = server.do(RollBack(model="digits"))
+
+    assert (row.state, row.version) == ("done", "2.0")
+
+
+def test_a_version_of_the_same_name_leaves_although_an_alias_has_that_name(server):
+    server.do(SetTraffic(model="digits", aliases={"prod": "1.0"}))
+    old = server.digits.replicas[0].index
+    server.do(Swap(model="digits", source="/digits-1.0", **QUICK))
+
+    server.until(lambda: old not in {replica.index for replica in replicas_of(server)})
+
+
+def replicas_of(server):
+    (model,) = server.registry
+    return [replica for version in model.versions for replica in version.replicas]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        pytest.param("/" + "a" * 300, "File name too long", id="a long name"),
+        pytest.param("/a\0b", "no such file or directory", id="a null byte"),
+        pytest.param("/no/such.mar", "no such file or directory", id="nothing"),
+    ],
+)
+def test_a_source_that_cannot_be_looked_at_fails_the_operation(run_dir, path, reason):
+    with pytest.raises(OperationFailed, match=reason) as failed:
+        source_of(path, "", {})
+    assert failed.value.status == 422
+
+
+def test_an_operation_that_cannot_begin_for_a_bug_has_failed(server, monkeypatch):
+    monkeypatch.setattr("servekit.supervisor.operations.operations.check_scale", None)
+    with pytest.raises(TypeError):  # the event loop logs it
+        server.do(Scale(model="digits", replicas=2))
+    row = server._operations.rows[-1]
+
+    assert (row.state, row.status) == ("failed", 500)
+
+
+def test_a_version_of_a_model_that_was_found_by_its_manifest_is_saved(server):
+    server.do(Load(source="/digits-2.0"))
+    (model,) = server.registry
+
+    assert model.is_changed
+
+
+def test_a_path_that_changes_while_the_one_before_still_loads_is_loaded_next(server):
+    settings = server.registry.settings
+    reconfigure(server.registry, settings, [ModelSource("/digits-2.0:slow", "digits")])
+    server.until(lambda: len(replicas_of(server)) > 1)
+    reconfigure(server.registry, settings, [ModelSource("/digits-3.0", "digits")])
+
+    server.until(lambda: versions(server.digits) == ["3.0"])

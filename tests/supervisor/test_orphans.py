@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import is_alive
+
 from .conftest import WAIT_S, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -64,13 +66,6 @@ def post(address, name, act):
         return json.loads(answer.read()).get("prediction")
     finally:
         connection.close()
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("kind", ["helper", "same session"])

@@ -9,8 +9,9 @@ import textwrap
 
 import pytest
 
+from tests.processes import is_alive
+
 from .conftest import WAIT_S, wait_until
-from .test_supervisor import exists
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -45,17 +46,14 @@ HOOKS = """
         ]
 """
 PROGRAM = """
-    import http.client, os, signal, socket, sys
+    import os, signal, sys
+
+    from servekit.extension import UnixConnection
 
     path, act = sys.argv[1:]
 
-    class Connection(http.client.HTTPConnection):
-        def connect(self):
-            self.sock = socket.socket(socket.AF_UNIX)
-            self.sock.connect(path)
-
     def ask(method, target, body=None):
-        connection = Connection("gate")
+        connection = UnixConnection(path, 60)
         connection.request(method, target, body, {"Content-Type": "application/json"})
         return connection.getresponse().status
 
@@ -147,7 +145,7 @@ def test_one_that_fails(serve, is_required, status):
     wait_until(lambda: ping(server)[0] == status, f"/ping does not answer {status}")
 
     if is_required:
-        assert ping(server)[1]["reasons"] == ["process side/gate-0 does not run"]
+        assert ping(server)[1]["reasons"] == ["process side/gate-0 is not running"]
 
 
 def test_what_it_has_accepted_is_answered_at_the_end(serve):
@@ -167,7 +165,7 @@ def test_one_that_does_not_want_to_end_is_killed(serve):
     server.signal(signal.SIGTERM)
 
     assert server.wait_exit() == 0
-    assert not exists(pid)
+    assert not is_alive(pid)
 
 
 @pytest.mark.parametrize(

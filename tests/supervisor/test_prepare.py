@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
@@ -37,6 +38,43 @@ def test_directory_is_taken_in_place(model):
     assert (found.directory, found.python) == (str(directory), sys.executable)
     (stage,) = found.stages
     assert (stage.replicas, stage.environments, stage.max_delay_s) == (3, [{"A": "1"}], 0.02)
+
+
+def test_the_name_that_a_model_is_given_replaces_that_of_its_directory(tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/model.toml").write_text('service = "sklearn"')
+    place = tmp_path / "models"
+
+    assert "'models' is reserved" in prepare(place).error
+    assert prepare(place, name="digits").model.name == "digits"
+
+
+def test_an_archive_in_a_directory_is_unpacked_and_has_the_name_that_it_is_given(model, tmp_path):
+    (tmp_path / "models").mkdir()
+    archive = build_archive(model(), tmp_path / "models" / "a.mar").path
+    found = prepare(archive.parent, tmp_path / "cache", name="digits").model
+
+    assert (found.name, found.source) == ("digits", str(archive.parent))
+    assert Path(found.directory) == tmp_path / "cache" / "models" / found.digest
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have another root directory")
+def test_a_directory_of_another_container_is_served_by_the_link_that_leads_there(model, tmp_path):
+    """KServe links /mnt/models to /proc/PID/root/models, which has no other path here."""
+    root, link = tmp_path / "image", tmp_path / "models"
+    directory = model()
+    (root / "served").mkdir(parents=True)
+    (root / "proc").mkdir()
+    code = f"import os; os.chroot('{root}'); print('ready', flush=True); input()"
+    script = f"mount --bind {directory} {root}/served; mount -t proc proc {root}/proc;"
+    command = ["unshare", "-m", "sh", "-c", f'{script} exec {sys.executable} -c "{code}"']
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"ready\n"
+        link.symlink_to(f"/proc/{other.pid}/root/served")
+        outcome = prepare(link, name="digits")
+        other.communicate(b"\n", timeout=10)
+
+    assert (outcome.error, outcome.model.directory) == ("", str(link))
 
 
 def test_a_class_in_a_file_is_a_model_of_the_directory_that_it_is_imported_from(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import WAIT_S, front_end_of, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """
 import os, time

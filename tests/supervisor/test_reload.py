@@ -17,6 +17,8 @@ from servekit.ipc import crash_reports as crashes
 
 from .conftest import WAIT_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def rewrite(directory, version, act="", **keys):
     """Make another version of a model directory."""

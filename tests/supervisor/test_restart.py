@@ -11,6 +11,8 @@ import pytest
 
 from servekit.ipc.operations import Load, Operate, Scale, SetTraffic, Swap, Unload
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = count()
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from servekit.settings import Settings
-from servekit.supervisor.models.replica_set import LEAVE_S, ReplicaSet
+from servekit.supervisor.models.model_version import CLOSE_S, ModelVersion
 from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
 from servekit.supervisor.preparing.model_files import ModelFiles
@@ -48,8 +48,8 @@ def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
     host = SimpleNamespace(settings=Settings(front_ends=front_ends, grace=grace), loop=loop)
     source, numbered = VersionSource("/"), (itertools.count(), "m0r")
     files = ModelFiles(prepared)
-    ReplicaSet(host, prepared, files, source, {}, numbered, lambda: None).retire()
-    return waits[0] - LEAVE_S
+    ModelVersion(host, prepared, files, source, {}, numbered, lambda: None).retire()
+    return waits[0] - CLOSE_S
 
 
 STAGES = [stage("a", 10.0), stage("b", 20.0, [stage("c", 20.0)])]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A directory of archives, look by look: what is served, what waits, and what is said of it."""
 
+import os
+
 import pytest
 from servekit_archiver import build_archive
 
@@ -132,3 +134,14 @@ def test_versions_are_compared_as_people_count(older, newer):
     models = [StoredModel("one", version, "/one.mar", "", 0) for version in (newer, older)]
 
     assert [model.version for model in sorted(models, key=age)] == [older, newer]
+
+
+def test_a_name_that_is_not_text_is_left_out_with_a_remark(store, build):
+    (store / "one.mar").write_bytes(build())
+    (store / os.fsdecode(b"tw\xffo.mar")).write_bytes(build("two"))
+    directory = StoreDirectory(store)
+    remarks = [remark for _ in range(3) for remark in directory.look()]
+
+    assert [remark.text for remark in remarks] == ["changes nothing: its name is not UTF-8"]
+    assert remarks[0].path.endswith("tw\\xffo.mar")
+    assert served(directory) == ["one/1.0"]

@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from servekit.ipc.control import Hung
+from tests.processes import is_alive
 
 from .conftest import front_end_of, wait_until
 
@@ -22,13 +22,6 @@ def states(table):
 
 def is_serving(table):
     return bool(states(table)) and set(states(table)) == {"serving"}
-
-
-def exists(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 # ---------------------------------------------------------------- start
@@ -230,7 +223,7 @@ def test_stopped_worker_can_be_hung_too(start, model):
         control.send(Hung("digits", 0, 1, "did not answer for 5 s"))
         server.wait_for("worker_ready", generation=2)
 
-    assert not exists(pid)
+    assert not is_alive(pid)
 
 
 def test_old_report_does_not_kill_the_replacement(start, model):
@@ -299,7 +292,7 @@ def test_signal_ends_all_and_leaves_nothing(start, model, run_dir, processes, nu
     assert server.wait_exit() == 0
     assert server.messages()[-1] == "stopping"
     assert len(children) == 4  # the guard is one
-    assert not any(map(exists, children))
+    assert not any(map(is_alive, children))
     assert list(run_dir.iterdir()) == []
 
 
@@ -381,7 +374,7 @@ def test_killed_supervisor_takes_everything_along(start, model, processes, run_d
     url = server.wait_for("serving")["url"]
     children = processes(server.process.pid)
     server.process.kill()
-    wait_until(lambda: not any(map(exists, children)), "a child lives on")
+    wait_until(lambda: not any(map(is_alive, children)), "a child lives on")
 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))

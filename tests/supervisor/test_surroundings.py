@@ -17,12 +17,13 @@ from servekit.supervisor.os.environment import (
     withheld,
     worker_environment,
 )
-from servekit.supervisor.os.exits import cause, oom_kills
+from servekit.supervisor.os.exits import likely_reason, oom_kills
 from servekit.supervisor.os.listeners import bind_tcp, url_of
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.run_directory import RunDirectory
 from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.reporting.notices import variables_withheld
+from servekit.system import cgroups
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -194,12 +195,30 @@ def test_url(host, shown):
         pytest.param(-200, False, "", id="a signal that does not exist"),
     ],
 )
-def test_cause(exit_code, is_oom, expected):
-    assert cause(exit_code, is_out_of_memory=is_oom) == expected
+def test_likely_reason(exit_code, is_oom, expected):
+    assert likely_reason(exit_code, is_out_of_memory=is_oom) == expected
 
 
 def test_kernel_counts_its_kills():
     assert oom_kills() is None or oom_kills() >= 0
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        pytest.param("0::/pod/c", "sys/fs/cgroup/pod/c/memory.events", id="version 2"),
+        pytest.param("0::/pod/c", "sys/fs/cgroup/memory.events", id="only the root is mounted"),
+        pytest.param("4:memory:/c", "sys/fs/cgroup/memory/c/memory.oom_control", id="version 1"),
+    ],
+)
+def test_kills_of_our_control_group_are_counted(tmp_path, line, file):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{line}\n")
+    assert cgroups.oom_kills(tmp_path) is None
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("low 0\noom_kill 2\n")
+
+    assert cgroups.oom_kills(tmp_path) == 2
 
 
 @pytest.mark.parametrize(
@@ -239,12 +258,17 @@ def test_what_the_operator_names_is_passed_but_for_our_own_settings():
 
 
 def test_what_is_withheld_is_said_by_name_and_never_by_value():
-    ours = {"HF_TOKEN": "secret1", "AWS_A": "secret2", "https_proxy": "secret3", "MINE": "secret4",
-            "SERVEKIT_X": "secret5", "EMB_A": "secret6", "PATH": "/bin"}  # fmt: skip
-    found = withheld(ours, ["EMB_*"])
+    ours = {"HF_TOKEN": "secret1", "AWS_A": "secret2", "https_proxy": "secret3", "EMB_A": "secret4",
+            "SERVEKIT_X": "secret5", "MINE_A": "secret6", "PATH": "/bin", "SHELL": "secret7",
+            "DB_PORT_5432_TCP_ADDR": "secret8", "_": "secret9", "DB_SERVICE_HOST": "a",
+            "DB_PORT": "secret10", "EMB_PORT": "1"}  # fmt: skip
+    found = withheld(ours, ["MINE_*"])
     said = [variables_withheld(names, level) for level, names in found.items()]
 
-    assert found == {"info": ["AWS_A", "HF_TOKEN", "https_proxy"], "debug": ["MINE"]}
+    assert found == {
+        "info": ["AWS_A", "EMB_A", "EMB_PORT", "HF_TOKEN", "https_proxy"],
+        "debug": ["DB_PORT", "DB_PORT_5432_TCP_ADDR", "DB_SERVICE_HOST", "SHELL"],
+    }
     assert not any("secret" in notice.text for notice in said)
     assert withheld({"PATH": "/bin"}, []) == {}
 

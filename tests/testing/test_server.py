@@ -12,7 +12,7 @@ import pytest
 from servekit.testing import ServedModel
 
 SERVICE = "from servekit import Service\n\nclass Echo(Service):\n    {predict}\n"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture

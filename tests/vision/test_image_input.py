@@ -58,7 +58,9 @@ def test_the_input_has_the_shape_of_the_model(shape, options, expected, dtype):
         pytest.param(
             NCHW, {"size": [16, 32]}, "float32", "size: [16, 32] does not", id="other size"
         ),
-        pytest.param((4, 8), {}, "float32", "shape [4, 8], which no picture", id="no picture"),
+        pytest.param(
+            (4, 8), {}, "float32", "shape [4, 8] is not that of a picture", id="no picture"
+        ),
         pytest.param((3, 9, 3), {}, "float32", 'layout: say "nchw" or "nhwc"', id="two layouts"),
         pytest.param((4, 9, 9), {}, "float32", "neither axis", id="no layout"),
         pytest.param(NCHW, {"layout": "nhwc"}, "float32", "layout: nhwc does not fit", id="layout"),

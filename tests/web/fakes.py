@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A front-end that is only a table: it stands where the real one begins."""
 
-from collections.abc import Callable, Iterable
+import os
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from flask.testing import FlaskClient
-from prometheus_client import Metric
 
 from servekit.extension import Routes
+from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.operations import Operation, OperationRow
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
 from servekit.web import RouteMetrics, create_app
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 
 class FakeServer:
@@ -25,20 +31,16 @@ class FakeServer:
         self.broken: dict[str, list[str]] = {}
         self.series: list[Metric] = []
         self.routing = self
-        self.collectors = ()
-        self.counters = self.share = None
+        self.collectors = [lambda: self.series]
+        self.counters = Counters(create_memory())
+        weakref.finalize(self, os.close, self.counters.descriptor)
+        self.share = self.counters.share(self.counters.give())
 
-    def live_replicas(self, model: str) -> int:
-        return self.live.get(model, 0)
+    def live_replicas(self, model: str, version: str = "") -> int:
+        return self.live.get(f"{model} {version}" if version else model, 0)
 
     def unresolved(self, model: str) -> list[str]:
         return self.broken.get(model, [])
-
-    def waiting(self) -> dict[str, int]:
-        return {}
-
-    def collect(self) -> Iterable[Metric]:
-        return self.series
 
     def client(self, *routes: Routes) -> FlaskClient:
         """Return a client of the public app with the *routes* of plugins."""

@@ -3,7 +3,9 @@
 
 import pytest
 
-from servekit.ipc.table import PREPARING, ReplicaRow, Table
+from servekit.errors import ModelNotFound
+from servekit.ipc.table import PREPARING, ReplicaRow, Table, TrafficRow
+from servekit.web.health import why_not_ready
 
 from .fakes import FakeServer, model_row
 
@@ -70,6 +72,22 @@ def test_one_model_that_is_away_makes_the_server_unready_and_the_other_stays_hea
     assert statuses == [503, 503, 200]
 
 
+@pytest.mark.parametrize(
+    ("live", "unready"),
+    [({"digits": 1}, ["2", "new"]), ({"digits 2": 1}, ["", "1"]), ({}, ["", "1", "2", "new"])],
+)
+def test_each_version_is_ready_for_itself(live, unready):
+    traffic = TrafficRow(aliases={"new": "2"})
+    others = [model_row("digits", version="2")]
+    server = FakeServer(model_row("digits", version="1", versions=others, traffic=traffic))
+    server.live = live
+
+    versions = ("", "1", "2", "new")
+    assert [each for each in versions if why_not_ready(server, "digits", each)] == unready
+    with pytest.raises(ModelNotFound, match="no version 3"):
+        why_not_ready(server, "digits", "3")
+
+
 @pytest.mark.parametrize("path", ["/ping", "/ping/ready", "/digits/ping"])
 def test_a_draining_server_is_not_ready(server, client, path):
     server.table = Table(server.table.models, is_draining=True)
@@ -84,7 +102,7 @@ def test_a_required_daemon_that_does_not_run_makes_the_server_unready(server, cl
 
     answer = client.get("/ping")
 
-    assert (answer.status_code, answer.json["reasons"]) == (503, ["daemon redis does not run"])
+    assert (answer.status_code, answer.json["reasons"]) == (503, ["daemon redis is not running"])
     assert client.get("/digits/ping").status_code == 200
 
 

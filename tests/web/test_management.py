@@ -8,6 +8,7 @@ import pytest
 from servekit.errors import RouteNotFound
 from servekit.ipc.crash_reports import CrashReport
 from servekit.ipc.kept_log import LogEntry
+from servekit.ipc.model_counters import GAUGES, LENGTH, PLACES, Label, key_of
 from servekit.ipc.table import ReplicaRow, SettingRow, TrafficRow
 from servekit.web import RouteMetrics, create_management
 
@@ -26,9 +27,6 @@ class Managed(FakeOperated):
     """A front-end whose operator looks."""
 
     asked = 0
-
-    def waiting(self):
-        return {"digits": 3}
 
     def crashes(self):
         return [REPORT]
@@ -55,6 +53,8 @@ def operator(managed):
 
 def test_models_are_listed_with_their_state(operator, managed):
     managed.live["broken"] = 0
+    counted = managed.share.take(key_of(Label("digits", "1.0")), LENGTH, GAUGES)
+    counted[PLACES["waiting"]] = 3
     digits, broken = operator.get("/models").json["models"]
 
     assert (digits["is_ready"], digits["waiting"], digits["capacity"]) == (True, 3, 1024)

@@ -77,14 +77,6 @@ def test_300_made_up_requests_add_no_series(client, method, path):
     assert len(client.get("/metrics").text.splitlines()) == before
 
 
-def test_each_app_counts_for_itself():
-    first, second = FakeServer().client(), FakeServer().client()
-    first.get("/ping/live")
-
-    assert len(samples(first, "flask_http_request_total")) == 1
-    assert samples(second, "flask_http_request_total") == []
-
-
 @pytest.fixture
 def shared_values():
     """Let apps of this process stand for front-ends that count together."""

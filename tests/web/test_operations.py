@@ -6,6 +6,7 @@ import re
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from servekit.errors import InputError
 from servekit.ipc.operations import (
     DONE,
     FAILED,
@@ -19,6 +20,7 @@ from servekit.ipc.operations import (
     Unload,
 )
 from servekit.web import RouteMetrics, create_management
+from servekit.web.operations import operate
 
 from .fakes import FakeOperated, ends, model_row
 
@@ -260,3 +262,34 @@ def test_the_description_has_the_bodies_without_what_the_path_says(operator):
 
 def test_the_description_is_valid(operator):
     OpenAPIV31SpecValidator(operator.get("/openapi.json").json).validate()
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (Swap(model="digits", source="/b.mar", step_s=-1), "step_s: "),
+        (Swap(model="digits", source="/b.mar", max_error_rate=2.0), "max_error_rate: "),
+        (Scale(model="digits", replicas=2000), "replicas"),
+        (Scale(model="digits", replicas="two"), "replicas"),
+        (SetTraffic(model="digits", weights={"1.0": -1}), "weights"),
+        (SetTraffic(model="digits", mirror_percent=101), "mirror_percent: "),
+        (Load(source=None), "source: "),
+        (Load(source="/a.mar", settings={"options": {"n": 2**70}}), "ints"),
+        (Load(source="/a.mar", settings={"options": {"n": object()}}), "object"),
+        (Unload(model=b"\xff"), "model"),
+    ],
+)
+def test_an_operation_of_a_plugin_that_no_supervisor_can_read_is_refused(
+    managed, app, operation, reason
+):
+    with app.test_request_context(), pytest.raises(InputError, match=reason):
+        operate(managed, operation, 0.0)
+    assert not managed.operations
+
+
+def test_a_number_that_no_message_holds_is_refused(managed, operator):
+    settings = {"options": {"n": 2**70}}
+    response = operator.post("/models", json={"source": "/a.mar", "settings": settings})
+
+    assert response.status_code == 422, response.text
+    assert not managed.operations

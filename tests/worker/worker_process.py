@@ -19,6 +19,7 @@ from servekit.ipc.batches import Item, MethodCall, Predict, ReplyMessage, Slab, 
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import FrameReader, encode_frame, send_first
 from servekit.ipc.control import Launch, Ready, Stop, WorkerMessage
+from tests.waiting import wait_until
 
 SERVICES = Path(__file__).parents[1] / "services"
 PATIENCE_S = 60
@@ -184,6 +185,9 @@ class Worker:
         assert isinstance(ready, Ready), ready
         self.interface, self.colocated = ready.interface, ready.colocated
         return self
+
+    def wait_for_log(self, text: str) -> None:
+        wait_until(lambda: text in self.log.read_text(), f"{text!r} in {self.log}")
 
     def stop(self) -> int:
         """Ask the worker to leave and return its exit status."""

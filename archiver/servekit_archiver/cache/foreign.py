@@ -104,7 +104,7 @@ def _is_same(content: Path, directory: Path, names: Iterable[str]) -> bool:
 def _ask_plugins(
     path: Path, refusal: ArchiveError, progress: Progress | None, content: Path
 ) -> None:
-    """Have a plugin unpack *path* into *content*.
+    """Let a plugin unpack *path* into *content*.
 
     :raises ArchiveError: *refusal*, or what the plugin refuses.
     """

@@ -86,7 +86,7 @@ def build(parser: ArgumentParser) -> Run:
     locking.add_argument(
         "--wheels",
         action="store_true",
-        help="pack the wheels of the lock; without a lock that holds, write one",
+        help="pack the wheels of the lock, which is written first if it is missing or outdated",
     )
     locking.add_argument(
         "--python",

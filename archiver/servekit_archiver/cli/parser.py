@@ -21,18 +21,26 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Return *arguments* parsed; one that is unknown is an error of the command."""
+        parsed: argparse.Namespace
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
             self._commands()[parsed.command].error(UNKNOWN + " ".join(unknown))
         return parsed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return *args* parsed, and those of a command that has commands; others are errors."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and not any(each.nargs == argparse.PARSER for each in self._actions):
+            self.error(UNKNOWN + " ".join(unknown))
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """End with the status of a usage error."""
         self.exit(USAGE, f"{self.prog}: {self._in_words(message)}\n")
 
     def _commands(self) -> dict[str, argparse.ArgumentParser]:
-        (commands,) = (each.choices for each in self._actions if each.dest == "command")
-        return commands  # type: ignore[return-value]
+        (commands,) = (each for each in self._actions if each.nargs == argparse.PARSER)
+        return commands.choices  # type: ignore[return-value]
 
     def _in_words(self, message: str) -> str:
         word, known = "", list[str]()

@@ -31,7 +31,7 @@ def installed() -> dict[str, list[tuple[str, Command]]]:
 
 
 def configured(offers: list[tuple[str, Command]], parser: ArgumentParser) -> Run:
-    """Have the only command of *offers* add its arguments; return what runs it.
+    """Add the arguments of the only command of *offers*; return what runs it.
 
     :raises ArchiveError: it cannot be imported, or several plugins offer it.
     """
@@ -49,7 +49,7 @@ def configured(offers: list[tuple[str, Command]], parser: ArgumentParser) -> Run
 
 
 def checks(parser: ArgumentParser) -> list[Check]:
-    """Have the plugins add their options of ``verify``; return what they check.
+    """Add the options that plugins have for ``verify``; return what they check.
 
     :raises ArchiveError: a plugin fails; without it, less would be checked than was asked.
     """

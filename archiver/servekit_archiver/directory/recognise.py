@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from servekit_archiver.errors import ArchiveError
+from servekit_archiver.errors import ArchiveError, NotRecognised
 from servekit_archiver.plugins import HookFailure, HookManager
 from servekit_archiver.strictjson import show
 
@@ -21,6 +21,7 @@ def recognise(directory: Path, *extra: object, discover: bool = True) -> Mapping
     :param extra: more plugins, for tests.
     :param discover: ``False`` in tests, to keep the machine's plugins out.
     :raises ArchiveError: a plugin fails, or two recognise the directory.
+    :raises NotRecognised: none does, and some cannot be imported.
     """
     manager = HookManager()
     if discover:
@@ -46,7 +47,7 @@ def recognise(directory: Path, *extra: object, discover: bool = True) -> Mapping
     failed = [f"{each.name} ({each.error})" for each in manager.installed if each.error]
     if not offers and failed:
         named = "; ".join(failed)
-        raise ArchiveError(f"{directory}: not recognised, and these plugins failed: {named}")
+        raise NotRecognised(f"{directory}: not recognised, and these plugins failed: {named}")
     return next(iter(offers.values()), None)
 
 

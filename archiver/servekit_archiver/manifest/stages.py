@@ -70,9 +70,7 @@ class Stage(ManifestTable):
         default=None,
         help="a stage in whose workers this one runs, with the batching and worker of that stage",
     )
-    beside: str | None = key(
-        STAGE_NAME, default=None, help="the name of the key colocated in servekit 0.1"
-    )
+    beside: str | None = key(STAGE_NAME, default=None, help="the old name of the key colocated")
     signature: Signature | None = key(
         TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"
     )

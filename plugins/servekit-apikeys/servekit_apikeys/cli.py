@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from servekit.errors import PluginError
+from servekit.settings.arguments import nonnegative, whole
 from servekit_apikeys.hooks import VARIABLE
 from servekit_apikeys.keyring import Key, digest, read_keys
 
@@ -55,8 +56,10 @@ def create_parser() -> argparse.ArgumentParser:
         "--models", nargs="+", default=["*"], metavar="PATTERN",
         help="models it opens, such as digits or digits* (default: all)",
     )  # fmt: skip
-    new.add_argument("--rate", type=float, default=0.0, help="requests a second (default: any)")
-    new.add_argument("--burst", type=int, default=0, help="requests at once (default: the rate)")
+    new.add_argument(
+        "--rate", type=nonnegative, default=0.0, help="requests a second (default: any)"
+    )
+    new.add_argument("--burst", type=whole, default=0, help="requests at once (default: the rate)")
     return parser
 
 

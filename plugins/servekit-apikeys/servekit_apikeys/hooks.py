@@ -28,7 +28,7 @@ if os.environ.get(VARIABLE):
     ) -> Identity | Unauthorized | Forbidden | TooManyRequests:
         """Refuse whom the file does not know, or not for this model, or not so often."""
         key = request.headers.get("authorization")
-        return _keyring().judge(key, request.model, is_counted=request.method == "POST")
+        return _keyring().judge(key, request.model, is_counted=request.is_prediction)
 
 
 @cache

@@ -79,7 +79,7 @@ class Keyring:
 
         Keys are looked up by digest, so the time it takes tells nothing of a key.
 
-        :param is_counted: it takes of the key's rate; to ask after a job does not.
+        :param is_counted: it takes of the key's rate; reading a job does not.
         """
         if authorization is None or not authorization.lower().startswith(SCHEME):
             return Unauthorized("an API key is needed, as a bearer token")

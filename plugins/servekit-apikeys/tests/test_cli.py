@@ -35,8 +35,6 @@ def test_new_key_opens_what_it_was_made_for(tmp_path, capsys):
         pytest.param(["ada"], id="name that is there"),
         pytest.param(["no name"], id="name with a space"),
         pytest.param(["bob", "--models", "a/b"], id="model that cannot be"),
-        pytest.param(["bob", "--rate", "-1"], id="rate below nothing"),
-        pytest.param(["bob", "--rate", "nan"], id="rate that is no number"),
     ],
 )
 def test_refusal_is_one_line_and_leaves_the_file_as_it_was(tmp_path, capsys, arguments):
@@ -48,3 +46,14 @@ def test_refusal_is_one_line_and_leaves_the_file_as_it_was(tmp_path, capsys, arg
     assert new(path, *arguments) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("rate", ["-1", "nan", "many"])
+def test_a_rate_that_is_none_is_a_mistake_of_usage(tmp_path, capsys, rate):
+    path = tmp_path / "keys.toml"
+    with pytest.raises(SystemExit) as ended:
+        new(path, "bob", "--rate", rate)
+
+    assert ended.value.code == 2
+    assert "argument --rate: " in capsys.readouterr().err
+    assert not path.exists()

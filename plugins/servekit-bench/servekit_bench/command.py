@@ -17,7 +17,7 @@ import msgspec
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit_bench.load import Load, Measurement
-from servekit_bench.options import add_flags, add_search, check_file, load_of, target_options
+from servekit_bench.options import add_flags, add_search, load_of, target_options
 from servekit_bench.progress import ProgressLine
 from servekit_bench.report.bench_page import bench_page
 from servekit_bench.report.bench_report import BenchReport
@@ -84,7 +84,6 @@ def run(parsed: argparse.Namespace) -> int:
         raise StartupError("--saturation: chooses the load, and has one target")
     if parsed.p99 and not parsed.saturation:
         raise StartupError("--p99: needs --saturation")
-    check_file("--html", parsed.html)
     progress = ProgressLine()
     try:
         with ExitStack() as stack:

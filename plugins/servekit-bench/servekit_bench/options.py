@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from servekit.errors import StartupError
+from servekit.settings.arguments import (
+    count,
+    duration,
+    duration_or_zero,
+    output_file,
+    positive,
+)
 from servekit_bench.load import ClosedLoop, Load, OpenLoop, Tls
 from servekit_bench.targets import TargetOptions
 
-__all__ = ["add_flags", "add_search", "check_file", "load_of", "target_options"]
+__all__ = ["add_flags", "add_search", "load_of", "target_options"]
 
 TOKEN_VARIABLE: Final = "SERVEKIT_PREDICT_TOKEN"  # noqa: S105 - a name, not a token
 CONNECTIONS: Final = 8
 OPEN_CONNECTIONS: Final = 128
-UNITS: Final = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -28,16 +34,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_archives(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print a JSON object")
-    output.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
-
-
-def check_file(flag: str, path: Path | None) -> None:
-    """Check that a report can be written to *path*, before the time for it is spent.
-
-    :raises StartupError: its directory does not exist.
-    """
-    if path is not None and not path.parent.is_dir():
-        raise StartupError(f"{flag}: {path.parent}: no such directory")
+    output.add_argument(
+        "--html", type=output_file, metavar="FILE", help="write a report with plots"
+    )
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +44,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-c",
         "--connections",
-        type=whole,
+        type=count,
         metavar="N",
         help=f"closed loop: connections that are always busy (default {CONNECTIONS}); with --rate:"
         f" connections at most (default {OPEN_CONNECTIONS})",
@@ -66,9 +65,11 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="of a measurement; default 10s, 5s for two targets, 3s for each step of --saturation",
     )
-    group.add_argument("--warm-up", type=duration, default=2.0, metavar="TIME", help="default 2s")
     group.add_argument(
-        "--rounds", type=whole, metavar="N", help="measurements of each target (1; 5 for two)"
+        "--warm-up", type=duration_or_zero, default=2.0, metavar="TIME", help="default 2s"
+    )
+    group.add_argument(
+        "--rounds", type=count, metavar="N", help="measurements of each target (1; 5 for two)"
     )
     group.add_argument(
         "--timeout", type=duration, default=10.0, metavar="TIME", help="of a request; default 10s"
@@ -77,7 +78,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--deadline", type=duration, metavar="TIME", help="end of the run; prints what it has then"
     )
     group.add_argument(
-        "--processes", type=whole, default=0, metavar="N", help="of the load generator"
+        "--processes", type=count, default=0, metavar="N", help="of the load generator"
     )
 
 
@@ -199,32 +200,6 @@ def _token(path: Path | None) -> str:
 
 
 # ---------------------------------------------------------------- values of flags
-
-
-def whole(text: str) -> int:
-    """Parse a number of things, at least 1."""
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
-
-
-def positive(text: str) -> float:
-    """Parse a number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
-
-
-def duration(text: str) -> float:
-    """Parse ``20ms``, ``1.5s``, ``2m`` or seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(us|ms|s|m|)", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 20ms, 1.5s or 2m")
-    return float(match[1]) * UNITS[match[2]]
 
 
 def header(text: str) -> tuple[str, str]:

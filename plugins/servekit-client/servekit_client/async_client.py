@@ -140,7 +140,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> AsyncJob:
-        """Have *model* predict, and come back for its output; the server needs ``jobs`` for it."""
+        """Submit a job for *model*; the server needs ``jobs`` for it."""
         call = self._server.submit(model, input, request_id)
         answer = await self._ask(call, timeout_s)
         return AsyncJob(partial(self._ask, only=answer.server), self._server, answer)

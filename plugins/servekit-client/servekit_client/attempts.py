@@ -5,10 +5,13 @@ from random import uniform
 from time import monotonic
 from typing import Final
 
-from servekit_client.errors import DeadlineExceeded, ServekitError
+from servekit_client.errors import ConnectionRefused, DeadlineExceeded, ServekitError
 
-__all__ = ["Attempts"]
+__all__ = ["OTHERS", "Attempts"]
 
+#: servers that a call asks at once, one after the other, after one that is too busy. When all are
+#: full, more would multiply the requests by the number of servers
+OTHERS: Final = 3
 FIRST_BACKOFF_S: Final = 0.1
 #: each wait grows by up to this fraction of itself, so that not all clients return at once
 JITTER: Final = 0.5
@@ -20,6 +23,7 @@ class Attempts:
     def __init__(self, retries: int, timeout_s: float, request_id: str) -> None:
         """Start the clock of a call that may be tried ``1 + retries`` times."""
         self._retries = retries
+        self._others = OTHERS
         self._deadline = monotonic() + timeout_s
         self._request_id = request_id
         self._backoff_s = FIRST_BACKOFF_S
@@ -41,7 +45,9 @@ class Attempts:
         :raises ServekitError: *error* itself, if there is no next try: its kind is not tried
             again, the tries are used up, or the deadline comes before the wait is over.
         """
-        if error.may_retry and elsewhere and monotonic() < self._deadline:
+        is_free = isinstance(error, ConnectionRefused)  # nobody was asked
+        if error.may_retry and elsewhere and (is_free or self._others) and self._has_time():
+            self._others -= not is_free
             return 0.0
         if not error.may_retry or self._retries <= 0:
             raise error
@@ -52,3 +58,6 @@ class Attempts:
         self._retries -= 1
         self._backoff_s *= 2
         return wait_s
+
+    def _has_time(self) -> bool:
+        return monotonic() < self._deadline

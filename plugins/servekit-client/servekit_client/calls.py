@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests and their errors, shared by the clients for threads and for asyncio."""
 
+import errno
 import gzip
 import uuid
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,9 @@ __all__ = ["Call", "CallBuilder", "transport_errors"]
 
 AGENT: Final = "servekit-client"
 COMPRESS_BYTES: Final = 1024  #: a smaller body gains nothing
+CONNECT_S: Final = 4.0  #: until a server that does not answer its third SYN is given up
+#: of a connection that was not made: nobody listens there, or the machine is gone
+NOT_CONNECTED: Final = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Call:
     def arguments(self, url: str, left_s: float) -> dict[str, Any]:
         """Return what ``build_request`` of httpx takes for a try of at most *left_s* at *url*."""
         headers = dict(self.headers)
+        limit_s = self.silence_s or left_s
         if self.silence_s is None and self.tells_deadline:
             headers["X-Request-Timeout-Ms"] = str(max(1, int(left_s * 1000)))
         return {
@@ -47,7 +52,7 @@ class Call:
             "url": url + self.path,
             "headers": headers,
             "content": self.body,
-            "timeout": self.silence_s or left_s,
+            "timeout": httpx.Timeout(limit_s, connect=min(limit_s, CONNECT_S)),
         }
 
 
@@ -120,18 +125,25 @@ def transport_errors(call: Call, url: str) -> Iterator[None]:
     """Raise errors between here and the server at *url* as errors of this package."""
     try:
         yield
+    except httpx.ConnectTimeout as error:
+        limits = error.request.extensions["timeout"]
+        if limits["connect"] == limits["read"]:  # all the time that the call had
+            raise DeadlineExceeded(request_id=call.request_id) from error
+        detail = f"{url}: no connection after {limits['connect']:g} s"
+        raise ConnectionRefused(detail=detail, request_id=call.request_id) from error
     except httpx.TimeoutException as error:
         raise DeadlineExceeded(request_id=call.request_id) from error
     except httpx.RequestError as error:
-        kind = ConnectionRefused if _is_refused(error) else Unreachable
+        is_refused = isinstance(error, httpx.ConnectError) and _is_refused(error)
+        kind = ConnectionRefused if is_refused else Unreachable
         detail = f"{url}{call.path}: {error or type(error).__name__}"
         raise kind(detail=detail, request_id=call.request_id) from error
 
 
 def _is_refused(error: BaseException | None) -> bool:
-    """Whether nobody listens there; the reason lies below what the transport made of it."""
+    """Whether no connection could be made; httpx hides the reason in the causes of its error."""
     if isinstance(error, BaseExceptionGroup):  # every address of a name was tried
         return all(map(_is_refused, error.exceptions))
-    if error is None or isinstance(error, ConnectionRefusedError):
-        return error is not None
-    return _is_refused(error.__cause__ or error.__context__)
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in NOT_CONNECTED
+    return error is not None and _is_refused(error.__cause__ or error.__context__)

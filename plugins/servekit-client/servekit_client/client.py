@@ -56,7 +56,7 @@ class Client:
         :param hedge_after_s: ask a second server too if the first has not answered by then,
             and take the first answer. Only for models that may run twice; ``predict``, ``raw`` and
             ``instances`` do.
-        :param compress: inputs of a KiB or more go in gzip, to a server with ``compression`` on.
+        :param compress: inputs of a KiB or more are sent in gzip.
         :param http: with certificates, proxies or limits of your own; to close it is yours too.
         """
         self._servers = Servers(url)
@@ -159,7 +159,7 @@ class Client:
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Job:
-        """Have *model* predict, and come back for its output; the server needs ``jobs`` for it.
+        """Submit a job for *model*; the server needs ``jobs`` for it.
 
         :param timeout_s: of the submission alone: the job has the time that its model has.
         """

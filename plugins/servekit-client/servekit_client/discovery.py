@@ -40,8 +40,14 @@ class DnsDiscovery(Discovery):
         self.every_s = every_s
 
     def urls(self) -> Sequence[str]:
-        """Return a URL for each address."""
-        found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        """Return a URL for each address.
+
+        :raises OSError: the name cannot be looked up.
+        """
+        try:
+            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise OSError(f"{self._host}: {error.strerror}") from error
         hosts = sorted({f"[{at[0]}]" if ":" in str(at[0]) else str(at[0]) for *_, at in found})
         return [f"http://{host}:{self._port}{self._path}" for host in hosts]
 
@@ -57,10 +63,12 @@ class FileDiscovery(Discovery):
     def urls(self) -> Sequence[str]:
         """Return the URLs in the file.
 
-        :raises OSError: it cannot be read.
+        :raises OSError: it cannot be read, or is something else.
         """
         try:
             found = json.loads(self._path.read_text())
         except ValueError as error:
             raise OSError(f"{self._path}: not JSON") from error
+        if not isinstance(found, list):
+            raise OSError(f"{self._path}: not a JSON list of URLs")
         return [str(url) for url in found]

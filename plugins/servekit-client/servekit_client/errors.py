@@ -3,7 +3,7 @@
 
 ServekitError
 ├── Unreachable               no answer came, or not all of it
-│   └── ConnectionRefused        nobody listens there; may be tried again
+│   └── ConnectionRefused        no connection was made; may be tried again
 ├── AnswerMalformed           an answer that no servekit gives: another server, or a proxy
 ├── DeadlineExceeded     504  no answer in time; ``status`` is ``None`` if the client gave up first
 ├── RequestError         4xx  the request must change
@@ -31,6 +31,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "Unreachable",
+    "is_final",
 ]
 
 
@@ -78,7 +79,7 @@ class Unreachable(ServekitError):
 
 
 class ConnectionRefused(Unreachable):
-    """Nobody listens there; nothing was sent."""
+    """No connection was made: nobody listens there, or nothing is there. Nothing was sent."""
 
     may_retry = True
     title = "Connection refused"

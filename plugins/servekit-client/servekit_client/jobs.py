@@ -16,8 +16,8 @@ from servekit_client.errors import DeadlineExceeded, NotFound
 __all__ = ["AsyncJob", "Job"]
 
 WAIT_S: Final = 20.0  #: longest wait of one request for the state of a job
-LOOK_S: Final = 30.0  #: what a look may take besides
-PAUSE_S: Final = 0.1  #: between two, should the server not wait
+ANSWER_S: Final = 30.0  #: for the answer, besides the wait
+PAUSE_S: Final = 0.1  #: between two requests, if the server does not wait
 
 
 class _Job:
@@ -56,7 +56,7 @@ class Job(_Job):
         """Wait until it has ended or failed, at most *timeout_s*; return whether it has."""
         until = monotonic() + timeout_s
         while not self._is_over:
-            if self._is_late(self._ask(self._look(until), LOOK_S + WAIT_S), until):
+            if self._is_late(self._ask(self._look(until), ANSWER_S + WAIT_S), until):
                 return False
             if not self._is_over:
                 time.sleep(PAUSE_S)
@@ -76,7 +76,7 @@ class Job(_Job):
         return self._answer.output if envelope else self._answer.value
 
     def cancel(self) -> None:
-        """Have it dropped, and its answer forgotten."""
+        """Cancel the job, and drop its answer."""
         with suppress(NotFound):
             self._ask(self._server.job(self.id, method="DELETE"))
 
@@ -95,7 +95,7 @@ class AsyncJob(_Job):
         """Wait until it has ended or failed, at most *timeout_s*; return whether it has."""
         until = monotonic() + timeout_s
         while not self._is_over:
-            if self._is_late(await self._ask(self._look(until), LOOK_S + WAIT_S), until):
+            if self._is_late(await self._ask(self._look(until), ANSWER_S + WAIT_S), until):
                 return False
             if not self._is_over:
                 await asyncio.sleep(PAUSE_S)
@@ -115,6 +115,6 @@ class AsyncJob(_Job):
         return self._answer.output if envelope else self._answer.value
 
     async def cancel(self) -> None:
-        """Have it dropped, and its answer forgotten."""
+        """Cancel the job, and drop its answer."""
         with suppress(NotFound):
             await self._ask(self._server.job(self.id, method="DELETE"))

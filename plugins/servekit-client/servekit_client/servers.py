@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The servers of a client: which one gets the next call, and which ones do not answer."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from random import random
 from threading import Lock, Thread
@@ -22,6 +22,7 @@ __all__ = ["Lease", "Servers"]
 FAILURES: Final = 3  #: one after the other until a server gets no more calls
 FIRST_REST_S: Final = 1.0
 LONGEST_REST_S: Final = 30.0
+SOON_S: Final = 1.0  #: between two looks for servers, if one that was found is gone
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +62,7 @@ class Lease:
 
     server: _Server
     lock: Lock
+    look_soon: Callable[[], None]  #: a server that was found is not there
     _has_ended: bool = field(default=False)
 
     @property
@@ -82,6 +84,8 @@ class Lease:
                 self._has_ended = True
                 self.server.calls -= 1
                 self.server.note(error)
+                if isinstance(error, ConnectionRefused):
+                    self.look_soon()
 
 
 class Servers:
@@ -96,6 +100,7 @@ class Servers:
         self._servers: dict[str, _Server] = {}
         self._discovery = given if isinstance(given, Discovery) else None
         self._look_at = 0.0  #: ``monotonic``: when to look for servers again
+        self._looked_at = 0.0  #: ``monotonic``: when that was done last
         self._is_looking = False
         self._first_look = Lock()  #: calls wait for it
         if not isinstance(given, Discovery):
@@ -129,7 +134,7 @@ class Servers:
             now = monotonic()
             server.is_tried = server.rests > 0 and server.rests_until <= now
             server.calls += 1
-        return Lease(server, self._lock)
+        return Lease(server, self._lock, self._look_soon)
 
     def has_other(self, tried: Collection[str]) -> bool:
         """Whether a server that answers has not been *tried*."""
@@ -166,6 +171,9 @@ class Servers:
             self._is_looking = True
         Thread(target=self._find, args=(discovery,), daemon=True).start()
 
+    def _look_soon(self) -> None:
+        self._look_at = min(self._look_at, self._looked_at + SOON_S)
+
     def _find(self, discovery: Discovery) -> None:
         try:
             found = list(discovery.urls())
@@ -174,7 +182,8 @@ class Servers:
         except OSError:
             pass  # those that are known stay
         finally:
-            self._look_at = monotonic() + discovery.every_s
+            self._looked_at = monotonic()
+            self._look_at = self._looked_at + discovery.every_s
             self._is_looking = False
 
     def _replace(self, urls: Iterable[str]) -> None:

@@ -135,3 +135,19 @@ def test_no_retries_are_made_if_none_are_wanted(call, scripted, waits):
         call(scripted(DOWN).url, "predict", "m", 1, retries=0)
 
     assert waits == []
+
+
+def test_a_call_asks_three_more_servers_at_once_and_not_all_when_they_are_full():
+    attempts = Attempts(0, 99, "")
+    waits = [attempts.pause_s(QueueFull(), elsewhere=True) for _ in range(3)]
+
+    assert waits == [0.0] * 3
+    with pytest.raises(QueueFull):
+        attempts.pause_s(QueueFull(), elsewhere=True)
+
+
+def test_servers_that_cannot_be_connected_to_do_not_count():
+    attempts = Attempts(0, 99, "")
+
+    assert {attempts.pause_s(ConnectionRefused(), elsewhere=True) for _ in range(99)} == {0.0}
+    assert attempts.pause_s(QueueFull(), elsewhere=True) == 0.0

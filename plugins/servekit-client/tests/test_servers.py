@@ -2,12 +2,15 @@
 """Several servers: which one gets a call, which ones rest, and what is tried elsewhere."""
 
 import asyncio
+import errno
 import json
 import socket
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from time import monotonic
 
+import httpx
 import pytest
 from servekit_client import (
     AsyncClient,
@@ -24,7 +27,10 @@ from servekit_client import (
     Unreachable,
 )
 from servekit_client import servers as servers_module
+from servekit_client.calls import CallBuilder, transport_errors
 from servekit_client.servers import FAILURES, LONGEST_REST_S, Servers
+
+from tests.waiting import wait_until
 
 from .conftest import WAIT_S, answer
 
@@ -156,6 +162,47 @@ def test_a_closed_port_is_no_failure_while_another_server_answers(call, scripted
     assert not any(waits)
 
 
+@pytest.fixture
+def silent():
+    """The URL of a machine that drops every SYN, as one that is gone does."""
+    with socket.socket() as sock, ExitStack() as filling:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen(0)
+        for _ in range(2):  # the backlog is full
+            filler = filling.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(sock.getsockname())
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
+def test_a_machine_that_is_gone_is_no_failure_while_a_server_answers(
+    call, scripted, silent, monkeypatch
+):
+    monkeypatch.setattr("servekit_client.calls.CONNECT_S", 0.2)
+
+    assert call([silent, scripted(OK).url], "predict", "m", 1, retries=0) == 3
+
+
+def test_a_call_to_a_machine_that_is_gone_ends_at_its_deadline(call, silent):
+    with pytest.raises(DeadlineExceeded):
+        call(silent, "predict", "m", 1, timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        pytest.param(errno.EHOSTUNREACH, ConnectionRefused, id="no route to the machine"),
+        pytest.param(errno.EMFILE, Unreachable, id="no descriptors are left here"),
+    ],
+)
+def test_what_kept_a_connection_from_being_made_decides_if_it_is_tried_again(number, kind):
+    made = CallBuilder(None, compress=False).get("m")
+    with pytest.raises(Unreachable) as caught, transport_errors(made, A):
+        raise httpx.ConnectError("said by httpx") from OSError(number, "said by the kernel")
+
+    assert type(caught.value) is kind
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_not_waited_for(call, scripted, waits, status):
     busy, idle = scripted(answer(status, Retry_After=1)), scripted(OK)
@@ -264,21 +311,23 @@ def test_servers_in_a_file_come_and_go(tmp_path, clock):
     path.write_text(json.dumps([A, B]))
     clock.now += 2
     servers.lease().end()
-    wait_until(lambda: servers.urls == [A, B])
+    wait_until(lambda: servers.urls == [A, B], "both servers are known")
     assert servers.lease().url == B  # the other one still has a call
     path.write_text("not JSON")
     clock.now += 2
     servers.lease().end()
-    wait_until(lambda: not servers._is_looking)
+    wait_until(lambda: not servers._is_looking, "the look ends")
 
     assert servers.urls == [A, B]
 
 
-def wait_until(condition):
-    deadline = monotonic() + WAIT_S
-    while not condition():
-        assert monotonic() < deadline, "nothing has changed"
-        threading.Event().wait(0.01)
+@pytest.mark.parametrize("text", ["5", '"http://a:1"', '{"a": 1}'])
+def test_a_file_without_a_list_says_so(text, tmp_path):
+    path = tmp_path / "servers.json"
+    path.write_text(text)
+
+    with pytest.raises(OSError, match=r"servers\.json: not a JSON list of URLs"):
+        FileDiscovery(path).urls()
 
 
 def test_all_calls_wait_for_the_first_look():
@@ -298,6 +347,27 @@ def test_all_calls_wait_for_the_first_look():
         thread.join(WAIT_S)
 
     assert found == [A] * 4
+
+
+def test_servers_are_looked_for_soon_if_one_is_gone(clock):
+    class Moved(Discovery):
+        every_s = 1000.0
+        found = A
+
+        def urls(self):
+            return [self.found]
+
+    servers = Servers(Moved())
+    lease = servers.lease()
+    Moved.found = B
+    lease.end(ConnectionRefused())
+    clock.now += 0.5  # not at once: others may find out, too
+    servers.lease().end()
+    assert servers.urls == [A]
+    clock.now += 1.0
+    servers.lease().end()
+
+    wait_until(lambda: servers.urls == [B], "the change is seen")
 
 
 def test_every_address_of_a_name_is_a_server(monkeypatch):

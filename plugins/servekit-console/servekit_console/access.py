@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which requests may read the pages, and which may change something.
 
-On a loopback listener everybody on the machine may read, as they may predict. Elsewhere, and to
-change something, the token for management is needed: in ``Authorization``, or in the session that
-the login form begins.
+On a loopback listener everybody on the machine may read. What shows inputs of clients (requests,
+crashes, logs) they may read only if they may predict as well: no token and no plugin restricts
+predictions. Elsewhere, to change something, and for bodies that the server keeps, the token for
+management is needed: in ``Authorization``, or in the session that the login form begins.
 """
 
 import secrets
@@ -22,10 +23,9 @@ from werkzeug.wrappers import Response as BaseResponse
 from servekit.errors import Forbidden, ServekitError
 from servekit.extension import Server
 
-__all__ = ["COOKIE", "ConsoleAccess", "Sessions"]
+__all__ = ["ConsoleAccess", "Sessions", "cookie_of"]
 
-COOKIE: Final = "servekit-console"
-READING: Final = ("GET", "HEAD", "OPTIONS")
+COOKIE: Final = "servekit-console"  #: and the port: cookies are shared by all ports of a host
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 #: a proxy that says so has clients elsewhere, even if it runs on this machine
 OF_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
@@ -44,10 +44,14 @@ class ConsoleAccess:
         """Whether *request* may see pages."""
         return self.is_local(request) or self.may_change(request)
 
+    def may_see_inputs(self, request: Request) -> bool:
+        """Whether *request* may see what clients send, except bodies that the server keeps."""
+        is_open = self._server.predictions_are_open and self.is_local(request)
+        return is_open or self.may_change(request)
+
     def may_change(self, request: Request) -> bool:
-        """Whether *request* has the token for management."""
-        given = request.headers.get("Authorization") or self._sessions.authorization(request)
-        return self._server.judge_manager(given.encode("latin-1") if given else None) is None
+        """Whether *request* has the token for management; bodies and secrets need it, too."""
+        return self._judge(request) is None
 
     def check_change(self, request: Request) -> None:
         """Refuse a *request* that changes something.
@@ -57,10 +61,13 @@ class ConsoleAccess:
         """
         if not is_same_origin(request):
             raise Forbidden("the request comes from a page of another site")
-        given = request.headers.get("Authorization") or self._sessions.authorization(request)
-        refusal = self._server.judge_manager(given.encode("latin-1") if given else None)
+        refusal = self._judge(request)
         if refusal is not None:
             raise refusal
+
+    def _judge(self, request: Request) -> ServekitError | None:
+        given = request.headers.get("Authorization") or self._sessions.authorization(request)
+        return self._server.judge_manager(given.encode("latin-1") if given else None)
 
     def is_local(self, request: Request) -> bool:
         """Whether *request* is one of this machine, to a listener that only this machine reaches.
@@ -70,7 +77,7 @@ class ConsoleAccess:
         """
         if not self._is_loopback or any(name in request.headers for name in OF_PROXIES):
             return False
-        host = request.host.rpartition(":")[0] if _has_port(request.host) else request.host
+        host, _ = _split(request.host)
         return host.lower() in LOCAL_NAMES and is_loopback(request.remote_addr or "")
 
     def log_in(self, request: Request, response: BaseResponse, token: str) -> ServekitError | None:
@@ -80,7 +87,7 @@ class ConsoleAccess:
         refusal = self._server.judge_manager(f"Bearer {token}".encode("latin-1", "replace"))
         if refusal is None:
             response.set_cookie(
-                COOKIE,
+                cookie_of(request),
                 self._sessions.seal(token),
                 path="/console/",
                 secure=request.is_secure,
@@ -130,7 +137,7 @@ class Sessions:
     def authorization(self, request: Request) -> str:
         """Return what ``Authorization`` would be for the session of *request*, or ""."""
         try:
-            sealed = bytes.fromhex(request.cookies.get(COOKIE, ""))
+            sealed = bytes.fromhex(request.cookies.get(cookie_of(request), ""))
             mac, hidden = sealed[:32], sealed[32:]
             if not compare_digest(mac, self._mac(hidden)):
                 return ""
@@ -173,5 +180,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _has_port(host: str) -> bool:
-    return ":" in host and not host.endswith("]")
+def cookie_of(request: Request) -> str:
+    """Return the name of the cookie: servers at other ports of the host have their own."""
+    _, port = _split(request.host)
+    return f"{COOKIE}-{port}" if port else COOKIE
+
+
+def _split(host: str) -> tuple[str, str]:
+    """Return the name or address of ``Host``, and the port, which may be ""."""
+    if ":" not in host or host.endswith("]"):
+        return host, ""
+    name, _, port = host.rpartition(":")
+    return name, port

@@ -9,14 +9,14 @@ from msgspec import msgpack
 
 from servekit.errors import Forbidden, Unauthorized
 from servekit.extension import Server
-from servekit_console.access import COOKIE, ConsoleAccess
+from servekit_console.access import ConsoleAccess, cookie_of
 from servekit_console.assets import add_assets
 from servekit_console.collector import SAMPLES, Reader
 from servekit_console.crashes import CrashPage
 from servekit_console.live import LiveRates, add_stream
 from servekit_console.model import ModelPages, add_model
 from servekit_console.overview import OverviewPage
-from servekit_console.pages import add_page, no_page
+from servekit_console.pages import add_page, for_people, no_page
 from servekit_console.playground import add_playground
 from servekit_console.samples import take_samples
 from servekit_console.slow import SlowPages
@@ -31,6 +31,11 @@ POLICY: Final = (
     "frame-ancestors 'none'"
 )
 OPEN: Final = {"console.asset", "console.login", "console.log_in"}  #: endpoints without a token
+#: endpoints that show what clients send
+INPUTS: Final = {
+    f"console.{page}{twin}" for page in ("slow", "trace", "crashes") for twin in ("", "_json")
+}
+READING: Final = ("GET", "HEAD", "OPTIONS")
 #: endpoints that are asked by POST and change nothing
 HARMLESS: Final = {"console.snippets"}
 NAVIGATION: Final = {
@@ -52,17 +57,20 @@ def create_blueprint(server: Server) -> Blueprint:
     add_login(pages, access)
     add_playground(pages, server)
     live, reader = LiveRates(server), Reader(server.run_directory)
-    overview = OverviewPage(server, live, reader)
-    add_page(pages, "/", "overview", overview.build, twin="/overview.json")
-    add_stream(pages, server, live, overview.sparks)
 
     def may_see_secrets() -> bool:
         return access.may_change(request)
 
-    models = ModelPages(server, live, reader, may_see_secrets)
+    def may_see_inputs() -> bool:
+        return access.may_see_inputs(request)
+
+    overview = OverviewPage(server, live, reader, may_see_inputs)
+    add_page(pages, "/", "overview", overview.build, twin="/overview.json")
+    add_stream(pages, server, live, overview)
+    models = ModelPages(server, live, reader, access)
     add_page(pages, "/models/<name>", "model", models.build)
     add_model(pages, models)
-    slow = SlowPages(server, reader)
+    slow = SlowPages(server, reader, may_see_secrets)
     add_page(pages, "/slow", "slow", slow.build_list)
     add_page(pages, "/slow/<path:request_id>", "trace", slow.build_one)
     add_page(pages, "/crashes", "crashes", CrashPage(server, may_see_secrets).build)
@@ -84,17 +92,17 @@ def create_samples(server: Server) -> Blueprint:
 
 
 def guard(pages: Blueprint, access: ConsoleAccess) -> None:
-    """Have every request to *pages* judged, and every response restricted."""
+    """Judge every request to *pages*, and restrict every response."""
 
+    @for_people
     def judge() -> ResponseReturnValue | None:
         if request.endpoint in OPEN:
             return None
-        is_reading = request.method in ("GET", "HEAD", "OPTIONS") or request.endpoint in HARMLESS
+        is_reading = request.method in READING or request.endpoint in HARMLESS
+        may_read = access.may_see_inputs if request.endpoint in INPUTS else access.may_read
         if not is_reading:
             access.check_change(request)
-        elif not access.may_read(request):
-            if request.accept_mimetypes.best == "text/html":
-                return redirect(url_for("console.login", next=request.full_path), 303)
+        elif not may_read(request):
             raise Unauthorized("a token for management is needed")
         return None
 
@@ -109,6 +117,7 @@ def guard(pages: Blueprint, access: ConsoleAccess) -> None:
         return {
             "navigation": NAVIGATION | others,
             "may_change": access.may_change(request),
+            "may_see_inputs": access.may_see_inputs(request),
         }
 
     pages.before_request(judge)
@@ -134,7 +143,7 @@ def add_login(pages: Blueprint, access: ConsoleAccess) -> None:
 
     def log_out() -> ResponseReturnValue:
         response = redirect(url_for("console.overview"), 303)
-        response.delete_cookie(COOKIE, path="/console/")
+        response.delete_cookie(cookie_of(request), path="/console/")
         return response
 
     pages.add_url_rule("/login", "login", login)

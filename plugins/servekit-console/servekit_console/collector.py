@@ -6,11 +6,11 @@ answers questions at a Unix socket in the run directory: front-ends come and go,
 may be asked for a page.
 """
 
-import http.client
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import time
@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import MsgspecError, Struct, msgpack
 
-from servekit.extension import RequestTraced
+from servekit.extension import RequestTraced, UnixConnection
 from servekit_console.history import INTERVAL_S, History, HistoryPage
 from servekit_console.samples import VersionSample
 
@@ -30,6 +30,7 @@ FILE: Final = "console.history"
 SAMPLES: Final = "/console/samples"  #: path on the management listener
 WRITE_EVERY: Final = 3  #: samples
 TIMEOUT_S: Final = 2.0
+RETRY_S: Final = 0.1  #: until the next attempt to accept a connection
 
 Answer = TypeVar("Answer")
 
@@ -89,13 +90,13 @@ class Collector:
         count = 0
         while not self._is_over.wait(0 if count == 0 else INTERVAL_S):
             count += 1
-            with suppress(OSError, http.client.HTTPException, MsgspecError):
+            with suppress(OSError, HTTPException, MsgspecError):
                 self._take_samples()
             if count % WRITE_EVERY == 0:  # it may be killed
                 self.write()
 
     def _take_samples(self) -> None:
-        connection = UnixHttp(self._directory / MANAGEMENT)
+        connection = UnixConnection(self._directory / MANAGEMENT, TIMEOUT_S)
         try:
             connection.request("GET", SAMPLES)
             response = connection.getresponse()
@@ -118,7 +119,11 @@ class Collector:
             listener.bind(path)
             listener.listen()
             while not self._is_over.is_set():
-                connection, _ = listener.accept()
+                try:
+                    connection, _ = listener.accept()
+                except OSError:  # no descriptor is left; the next attempt would fail at once
+                    self._is_over.wait(RETRY_S)
+                    continue
                 with suppress(OSError, MsgspecError), connection:
                     connection.settimeout(TIMEOUT_S)
                     connection.sendall(msgpack.encode(self._respond(_receive(connection))))
@@ -175,21 +180,6 @@ def _within(directory: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
     finally:
         os.close(descriptor)
-
-
-class UnixHttp(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        """Connect to *path* with the first request."""
-        super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
 
 
 def _receive(connection: socket.socket) -> bytes:

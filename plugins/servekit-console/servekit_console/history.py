@@ -5,7 +5,9 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from heapq import heappop, heappush
 from math import nan
+from operator import attrgetter
 from pathlib import Path
 from time import time
 from typing import Final
@@ -20,7 +22,12 @@ __all__ = ["INTERVAL_S", "POINTS", "History", "HistoryPage"]
 INTERVAL_S: Final = 10.0  #: between two points
 POINTS: Final = 180  #: half an hour
 KEPT_S: Final = 1800.0  #: how long traces are kept
-MAX_TRACES: Final = 400  #: of all models together; the oldest make room
+SLICE_S: Final = 300.0  #: the slowest requests of each model are kept for slices of this length
+MOST_OF_SLICE: Final = 20  #: slow requests of one model in one slice
+MAX_TRACES: Final = 1000  #: slow requests of all models together
+MAX_SAMPLED: Final = 100  #: sampled requests; of these, thousands may come in a second
+DURATION_OF: Final = attrgetter("duration_s")
+SlowTrace = tuple[float, int, RequestTraced]  #: duration, number of order, trace
 FIELDS: Final = Rates.__struct_fields__
 
 
@@ -37,14 +44,21 @@ class HistoryPage(Struct, array_like=True):
 
 
 class History:
-    """Bounded: a point of each version every ten seconds, and some hundred traces."""
+    """Bounded: a point of each version every ten seconds, and a thousand traces.
+
+    Of slow requests the slowest of each model in each slice of time stay, so that neither a busy
+    model nor a busy minute displaces those of others.
+    """
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Begin without points."""
         self._times: deque[float] = deque(maxlen=POINTS)
         self._series: dict[str, dict[str, array[float]]] = {}
         self._before: tuple[float, dict[str, VersionSample]] | None = None
-        self._traces: deque[RequestTraced] = deque(maxlen=MAX_TRACES)
+        #: the slowest of each model and slice, the fastest first: heaps
+        self._slow: dict[tuple[int, str], list[SlowTrace]] = {}
+        self._number = 0  #: slow requests that were added
+        self._sampled: list[RequestTraced] = []  #: the slowest, and some of the newest
 
     def add_samples(self, now_s: float, samples: Sequence[VersionSample]) -> None:
         """Add a point for each version; the first samples are only compared with."""
@@ -61,8 +75,32 @@ class History:
                 del series[field][:-POINTS]
 
     def add_trace(self, trace: RequestTraced) -> None:
-        """Keep *trace*."""
-        self._traces.append(trace)
+        """Keep *trace*; sampled requests that were fast make room for others."""
+        if trace.reason == "slow":
+            self._add_slow(trace)
+            return
+        self._sampled.append(trace)
+        if len(self._sampled) > 2 * MAX_SAMPLED:
+            oldest_s = time() - KEPT_S
+            recent = [each for each in self._sampled if each.time_s > oldest_s]
+            self._sampled = sorted(recent, key=DURATION_OF)[-MAX_SAMPLED:]
+
+    def _add_slow(self, trace: RequestTraced) -> None:
+        """Keep *trace* if it is among the slowest of its model and slice."""
+        key = int(trace.time_s // SLICE_S), trace.model
+        if key not in self._slow:
+            oldest = (time() - KEPT_S) // SLICE_S
+            self._slow = {other: kept for other, kept in self._slow.items() if other[0] >= oldest}
+        kept = self._slow.setdefault(key, [])
+        self._number += 1
+        heappush(kept, (trace.duration_s, self._number, trace))
+        if len(kept) > MOST_OF_SLICE:
+            heappop(kept)
+        if sum(map(len, self._slow.values())) > MAX_TRACES:
+            fullest = max(self._slow, key=lambda each: (len(self._slow[each]), -each[0]))
+            heappop(self._slow[fullest])
+            if not self._slow[fullest]:
+                del self._slow[fullest]
 
     def page(self, fields: Sequence[str], keys: Sequence[str] = ()) -> HistoryPage:
         """Return the numbers of some *fields*, of all versions or those with *keys*."""
@@ -80,15 +118,19 @@ class History:
         oldest_s = time() - KEPT_S
         found = [
             each
-            for each in self._traces
+            for each in self._all_traces()
             if each.time_s > oldest_s and (not model or each.model == model)
         ]
         return sorted(found, key=lambda each: -each.duration_s)[:limit]
 
     def trace(self, request_id: str) -> RequestTraced | None:
         """Return the trace of a request, if it is kept."""
-        found = (each for each in reversed(self._traces) if each.request_id == request_id)
+        found = (each for each in reversed(self._all_traces()) if each.request_id == request_id)
         return next(found, None)
+
+    def _all_traces(self) -> list[RequestTraced]:
+        slow = (trace for kept in self._slow.values() for _, _, trace in kept)
+        return [*self._sampled, *slow]
 
     # ------------------------------------------------------------ from one observer to the next
 
@@ -98,7 +140,7 @@ class History:
         :raises OSError: the disk is full.
         """
         new = path.with_suffix(".new")
-        new.write_bytes(msgpack.encode((self.page(FIELDS), list(self._traces))))
+        new.write_bytes(msgpack.encode((self.page(FIELDS), self._all_traces())))
         new.replace(path)
 
     def read(self, path: Path) -> None:
@@ -110,7 +152,8 @@ class History:
             self._times.extend(page.times)
             for key in page.series:
                 self._series[key] = {field: page.values(key, field) for field in FIELDS}
-            self._traces.extend(traces)
+            for each in traces:
+                self.add_trace(each)
 
 
 def _empty() -> "dict[str, array[float]]":

@@ -33,7 +33,7 @@ class ConsoleSettings(Struct, frozen=True):
 
 @hookimpl
 def register_settings() -> type[ConsoleSettings]:
-    """Have settings."""
+    """Return the settings."""
     return ConsoleSettings
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rates of the last seconds for pages that are open, as server-sent events.
+"""Changes on open pages, as server-sent events.
 
 Each front-end takes samples of the counters only while one of its streams is open, and all of its
 streams share them.
@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from flask import Blueprint, Response
+from flask import Blueprint, Response, stream_with_context
 
 from servekit_console.samples import NOTHING, Rates, VersionSample, rates_between, take_samples
 from servekit_console.units import duration, number
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from servekit.extension import Server
+    from servekit_console.overview import OverviewPage
 
 __all__ = ["LIVE", "LiveRates", "add_stream", "combined", "texts_of"]
 
@@ -35,6 +36,7 @@ LIVE: Final[dict[str, Callable[[float | None], str]]] = {
     "p99_s": duration,
     "waiting": number,
     "batch_size": number,
+    "refused_per_s": number,
     "errors_per_s": number,
 }
 
@@ -70,6 +72,7 @@ def combined(rates: Sequence[Rates]) -> Rates:
         return rates[0]
     return Rates(
         sum(each.requests_per_s for each in rates),
+        sum(each.refused_per_s for each in rates),
         sum(each.errors_per_s for each in rates),
         _most(each.p50_s for each in rates),
         _most(each.p99_s for each in rates),
@@ -90,17 +93,18 @@ def texts_of(rates: Rates) -> list[str]:
     return [show(getattr(rates, field)) for field, show in LIVE.items()]
 
 
-def add_stream(
-    pages: Blueprint, server: Server, live: LiveRates, sparks: Callable[[], Any]
-) -> None:
+def add_stream(pages: Blueprint, server: Server, live: LiveRates, overview: OverviewPage) -> None:
     """Add ``/console/live``: what changes on pages, while they are open.
 
     Events: ``rates`` with the numbers of each model and of all together; ``sparks`` with the small
-    charts; ``changed`` when models or their replicas have changed.
+    charts; ``memory`` with that of each model and of all together; ``news`` when there is a new
+    problem or a new line among the last events; ``changed`` when models or their replicas have
+    changed.
     """
 
     def events() -> Iterator[bytes]:
         table, state, tick = server.models, _state_of(server), 0
+        said = overview.news()
         yield b"retry: 2000\n\n"
         while _is_time(server):
             tick += 1
@@ -112,10 +116,15 @@ def add_stream(
                 if state != before:
                     yield _event("changed", {})
             if tick % SPARK_TICKS == 0:
-                yield _event("sparks", sparks())
+                yield _event("sparks", overview.sparks())
+                yield _event("memory", overview.memory())
+                known, said = said, overview.news()
+                if said != known:
+                    yield _event("news", {})
 
     def stream() -> Response:
-        return Response(events(), mimetype="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        told = stream_with_context(events())
+        return Response(told, mimetype="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     pages.add_url_rule("/live", "live", stream)
 

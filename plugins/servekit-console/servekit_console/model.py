@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
+from collections import Counter
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -14,16 +16,26 @@ from msgspec import Struct, ValidationError, convert
 
 from servekit.errors import InputError
 from servekit.extension import Operation, ReloadModels, RollBack, Scale, Swap, Unload
-from servekit_console.overview import ModelSummary, current_rates, sparks_of, summary_of
-from servekit_console.pages import json_response
+from servekit_console.history import POINTS
+from servekit_console.overview import (
+    JOINS,
+    SPARKS,
+    ModelSummary,
+    current_rates,
+    joined,
+    sparks_of,
+    summary_of,
+)
+from servekit_console.pages import for_people, json_response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from flask import Response
     from flask.typing import ResponseReturnValue
 
     from servekit.extension import Server
+    from servekit_console.access import ConsoleAccess
     from servekit_console.collector import Reader
     from servekit_console.live import LiveRates
 
@@ -34,10 +46,7 @@ HIDDEN: Final = "hidden; log in to see it"
 #: files that say what a model needs, in its directory
 ENVIRONMENT_FILES: Final = ("requirements.lock", "requirements.txt")
 MOST_CHARACTERS: Final = 20_000  #: longer files are cut
-CHARTED: Final = (
-    *("requests_per_s", "errors_per_s", "p50_s", "p99_s"),
-    *("queue_s", "predict_s", "batch_size", "waiting", "running"),
-)
+REPLICAS: Final = re.compile(r"(stages\.(?P<stage>.+)\.)?replicas")  #: names of settings
 KINDS: Final[dict[str, type[Operation]]] = {
     "swap": Swap,
     "rollback": RollBack,
@@ -57,25 +66,19 @@ class ModelPage(Struct, kw_only=True):
     manifest: str  #: JSON
     environment: dict[str, str]  #: file name to content
     operations: list[dict[str, Any]]  #: those of the last minutes, newest first
-    log: list[dict[str, Any]]  #: newest last
+    log: list[dict[str, Any]]  #: newest last; for those who may see inputs
+    stages: dict[str, int]  #: replicas of the default version by stage; "" if it has no stages
 
 
 class ModelPages:
     """Makes the pages of all models."""
 
     def __init__(
-        self,
-        server: Server,
-        live: LiveRates,
-        reader: Reader,
-        may_see_secrets: Callable[[], bool],
+        self, server: Server, live: LiveRates, reader: Reader, access: ConsoleAccess
     ) -> None:
-        """Show models of *server*.
-
-        :param may_see_secrets: whether variables of the environment are shown to this client.
-        """
+        """Show models of *server*; *access* decides who sees variables, and who sees the log."""
         self._server, self._live, self._reader = server, live, reader
-        self._may_see_secrets = may_see_secrets
+        self._access = access
 
     def build(self, name: str) -> ModelPage:
         """Return the page of a model.
@@ -85,8 +88,8 @@ class ModelPages:
         ask = self._server.read_management
         state = ask(f"/models/{quote(name)}")
         summary = summary_of(state, current_rates(self._live, self._reader))
-        fields = ["requests_per_s", "p99_s", "waiting", "batch_size", "errors_per_s"]
-        summary.sparks = sparks_of(self._reader.history(fields, self._keys(name)), self._keys(name))
+        keys = self._keys(name)
+        summary.sparks = sparks_of(self._reader.history(list(SPARKS), keys), keys)
         loaded = [state, *state["versions"]]
         if not self._may_see_secrets():
             for each in loaded:
@@ -100,21 +103,32 @@ class ModelPages:
             manifest=self._manifest(name),
             environment=self._environment(name),
             operations=[each for each in reversed(operations) if each["model"] == name],
-            log=ask(f"/logs?model={quote(name)}&limit={LOG_LINES}")["lines"],
+            log=self._log(name),
+            stages=_stages(state),
         )
+
+    def _log(self, name: str) -> list[dict[str, Any]]:
+        if not self._access.may_see_inputs(request):
+            return []
+        lines = self._server.read_management(f"/logs?model={quote(name)}&limit={LOG_LINES}")
+        found: list[dict[str, Any]] = lines["lines"]
+        return found
+
+    def _may_see_secrets(self) -> bool:
+        return self._access.may_change(request)
 
     def series(self, name: str) -> Response:
         """Return the numbers of the charts: a list for each field, the times first."""
         keys = self._keys(name)
-        history = self._reader.history(list(CHARTED), keys)
+        history = self._reader.history(list(JOINS), keys)
         found: dict[str, list[float | None]] = {"times": list(history.times)}
-        for field in CHARTED:
-            series = [list(history.values(key, field)) for key in keys]
-            known: list[float] = max(series, key=len, default=[])
+        for field in JOINS:
+            known = joined(history, keys, field, POINTS)
             padded = [*[nan] * (len(history.times) - len(known)), *known]
             found[field] = [None if isnan(value) else value for value in padded]
         return json_response(found)
 
+    @for_people
     def operate(self, name: str, kind: str) -> ResponseReturnValue:
         """Begin an operation that a form asks for.
 
@@ -142,12 +156,15 @@ class ModelPages:
     def _manifest(self, name: str) -> str:
         path = self._path(name, "MANIFEST.json") or self._path(name, "MAR-INF/MANIFEST.json")
         settings = self._path(name, "model.toml")
-        if path is not None:
-            document = json.loads(path.read_text())
-        elif settings is not None:
-            document = tomllib.loads(settings.read_text())
-        else:
-            return ""
+        try:
+            if path is not None:
+                document = json.loads(path.read_text())
+            elif settings is not None:
+                document = tomllib.loads(settings.read_text())
+            else:
+                return ""
+        except (OSError, ValueError) as error:  # somebody is writing it
+            return f"cannot be read: {error}"
         shown = document if self._may_see_secrets() else _hidden(document)
         return json.dumps(shown, indent=2, default=str)[:MOST_CHARACTERS]
 
@@ -172,6 +189,13 @@ def add_model(pages: Blueprint, models: ModelPages) -> None:
     pages.add_url_rule(
         f"/models/<name>/<any({kinds}):kind>", "operate", models.operate, methods=["POST"]
     )
+
+
+def _stages(state: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many replicas each stage has; one that is asleep has none."""
+    counts = Counter(row.get("stage", "") for row in state["replicas"])
+    found = (REPLICAS.fullmatch(row["name"]) for row in state.get("settings", ()))
+    return {each["stage"] or "": counts[each["stage"] or ""] for each in found if each}
 
 
 def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from msgspec import Struct, convert
 from servekit_console.live import LiveRates, combined
 from servekit_console.samples import NOTHING, Rates
 from servekit_console.sparklines import SHOWN, spark_path
+from servekit_console.units import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from servekit_console.history import HistoryPage
 
 __all__ = [
+    "JOINS",
     "SPARKS",
     "ModelSummary",
     "Overview",
@@ -27,18 +29,26 @@ __all__ = [
     "ReplicaCell",
     "VersionShare",
     "current_rates",
+    "joined",
     "sparks_of",
     "summary_of",
 ]
 
-#: fields of ``Rates`` with a small chart; how those of several versions are joined
-SPARKS: Final[dict[str, Callable[[Iterable[float]], float]]] = {
+#: how a field of ``Rates`` of several versions is joined
+JOINS: Final[dict[str, Callable[[Iterable[float]], float]]] = {
     "requests_per_s": sum,
-    "p99_s": max,
-    "waiting": sum,
-    "batch_size": max,
+    "refused_per_s": sum,
     "errors_per_s": sum,
+    "p50_s": max,
+    "p99_s": max,
+    "batch_size": max,
+    "queue_s": max,
+    "predict_s": max,
+    "waiting": sum,
+    "running": sum,
 }
+#: fields with a small chart
+SPARKS: Final = ("requests_per_s", "p99_s", "waiting", "batch_size", "errors_per_s")
 #: states of models, the worst first
 SEVERITIES: Final = ("down", "degraded", "loading", "ready", "asleep")
 EVENTS: Final = 12  #: lines of the log that are shown
@@ -98,7 +108,7 @@ class Overview(Struct, kw_only=True):
     memory_bytes: int
     problems: Sequence[str]  #: why the server is not ready
     crashes: int  #: crash reports that are kept
-    events: list[dict[str, Any]]  #: the last lines of the log
+    events: list[dict[str, Any]]  #: the last lines of the log, for those who may see inputs
 
     @property
     def ready(self) -> int:
@@ -109,9 +119,15 @@ class Overview(Struct, kw_only=True):
 class OverviewPage:
     """Makes the page."""
 
-    def __init__(self, server: Server, live: LiveRates, reader: Reader) -> None:
-        """Show *server*."""
+    def __init__(
+        self, server: Server, live: LiveRates, reader: Reader, may_see_inputs: Callable[[], bool]
+    ) -> None:
+        """Show *server*.
+
+        :param may_see_inputs: whether this client may see what other clients send.
+        """
         self._server, self._live, self._reader = server, live, reader
+        self._may_see_inputs = may_see_inputs
 
     def build(self) -> Overview:
         """Return the page as it is now."""
@@ -122,15 +138,31 @@ class OverviewPage:
         for each in models:
             each.sparks = sparks_of(history, keys_of(each))
         models.sort(key=lambda each: (SEVERITIES.index(each.state), each.name))
-        lines = self._server.read_management("/logs?limit=200")["lines"]
         return Overview(
             models=models,
             total=combined([each.rates for each in models]),
             memory_bytes=sum(each.memory_bytes for each in models),
             problems=self._server.why_not_ready(),
             crashes=len(self._server.read_management("/crashes")["crashes"]),
-            events=[line for line in lines if line["event"] != "output"][: -EVENTS - 1 : -1],
+            events=self._events(),
         )
+
+    def news(self) -> tuple[Any, ...]:
+        """Return what is wrong and what has happened: another value when either changes."""
+        return tuple(self._server.why_not_ready()), self._events()[:1]
+
+    def memory(self) -> dict[str, str]:
+        """Return the memory of each model, and of all together (""), as they are shown."""
+        states = self._server.read_management("/models")["models"]
+        sizes = {each["name"]: memory_of(each) for each in states}
+        return {name: memory(size) for name, size in {**sizes, "": sum(sizes.values())}.items()}
+
+    def _events(self) -> list[dict[str, Any]]:
+        """Return the last lines of the log, the newest first; what workers print is left out."""
+        if not self._may_see_inputs():
+            return []
+        lines = self._server.read_management("/logs?limit=200")["lines"]
+        return [line for line in lines if line["event"] != "output"][: -EVENTS - 1 : -1]
 
     def sparks(self) -> dict[str, list[str]]:
         """Return the paths of the small charts of each model, in the order of ``SPARKS``."""
@@ -152,6 +184,12 @@ def current_rates(live: LiveRates, reader: Reader) -> dict[str, Rates]:
     return {key: _newest(history, key) for key in history.series}
 
 
+def memory_of(state: Mapping[str, Any]) -> int:
+    """Return the bytes of memory that the workers of a model have, as ``GET /models`` shows it."""
+    rows = (row for each in (state, *state["versions"]) for row in each["replicas"])
+    return sum(row.get("memory_bytes") or 0 for row in rows)
+
+
 def summary_of(state: Mapping[str, Any], rates: Mapping[str, Rates]) -> ModelSummary:
     """Return the summary of a model.
 
@@ -171,7 +209,7 @@ def summary_of(state: Mapping[str, Any], rates: Mapping[str, Rates]) -> ModelSum
         versions=_shares(state, loaded),
         replicas=cells,
         restarts=sum(cell.restarts for cell in cells),
-        memory_bytes=sum(cell.memory_bytes or 0 for cell in cells),
+        memory_bytes=memory_of(state),
         capacity=state["capacity"],
         rates=combined([rates[key] for key in keys if key in rates]),
     )
@@ -184,20 +222,24 @@ def keys_of(model: ModelSummary) -> list[str]:
 
 def sparks_of(history: HistoryPage, keys: Sequence[str]) -> dict[str, str]:
     """Return the paths of the small charts of a model whose versions have *keys*."""
-    found = {}
-    for field, join in SPARKS.items():
-        series = [history.values(key, field)[-SHOWN:] for key in keys if key in history.series]
-        longest = max(map(len, series), default=0)
-        if len(series) == 1:
-            found[field] = spark_path(series[0])
-            continue
-        padded = [[*[nan] * (longest - len(each)), *each] for each in series]
-        found[field] = spark_path([_joined(join, point) for point in zip(*padded, strict=True)])
-    return found
+    return {field: spark_path(joined(history, keys, field, SHOWN)) for field in SPARKS}
 
 
-def _joined(join: Callable[[Iterable[float]], float], point: Iterable[float]) -> float:
-    known = [value for value in point if value == value]
+def joined(history: HistoryPage, keys: Sequence[str], field: str, points: int) -> Sequence[float]:
+    """Return the last *points* of a *field* of all versions with *keys* together, the newest last.
+
+    :return: fewer points if less is known; nan where nothing was measured.
+    """
+    series = [history.values(key, field)[-points:] for key in keys if key in history.series]
+    if len(series) == 1:
+        return series[0]
+    longest = max(map(len, series), default=0)
+    padded = [[*[nan] * (longest - len(each)), *each] for each in series]
+    return [_join(JOINS[field], point) for point in zip(*padded, strict=True)]
+
+
+def _join(join: Callable[[Iterable[float]], float], point: Iterable[float]) -> float:
+    known = [value for value in point if not isnan(value)]
     return join(known) if known else nan
 
 

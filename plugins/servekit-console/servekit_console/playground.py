@@ -8,7 +8,7 @@ from flask import Blueprint, Response, abort, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
 from servekit.errors import BodyMalformed, BodyTooLarge, RouteNotFound
-from servekit.extension import RequestToWrite, Server
+from servekit.extension import RequestToWrite, Server, read_json
 
 __all__ = ["add_playground"]
 
@@ -89,7 +89,7 @@ class PlaygroundViews:
         if (request.content_length or 0) > MOST_BYTES:
             raise BodyTooLarge(f"more than {MOST_BYTES} bytes are not written as code")
         try:
-            call = msgspec.json.decode(request.get_data(), type=RequestToWrite)
+            call = read_json(request.get_data(), RequestToWrite)
         except msgspec.ValidationError as error:
             raise BodyMalformed(str(error)) from error
         except msgspec.DecodeError as error:

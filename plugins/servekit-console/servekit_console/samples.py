@@ -11,6 +11,7 @@ from servekit.extension import DURATIONS, Server
 
 __all__ = ["NOTHING", "Rates", "VersionSample", "rates_between", "take_samples"]
 
+QUEUE_FULL: Final = 429
 SERVER_ERRORS: Final = 500
 
 
@@ -20,6 +21,7 @@ class VersionSample(Struct, array_like=True, frozen=True):
     model: str
     version: str
     responses: int
+    refused: int  #: responses with the status 429
     errors: int  #: responses with a status of 500 or more
     durations: Sequence[int]  #: as in ``servekit.extension.ModelStatistics``
     inputs: int
@@ -39,6 +41,7 @@ class Rates(Struct, frozen=True):
     """One version between two samples. ``None``: there was nothing to measure."""
 
     requests_per_s: float = 0.0
+    refused_per_s: float = 0.0  #: responses with the status 429: the queue was full
     errors_per_s: float = 0.0  #: responses with a status of 500 or more
     p50_s: float | None = None  #: of responses with an output
     p99_s: float | None = None
@@ -59,6 +62,7 @@ def take_samples(server: Server) -> list[VersionSample]:
             model,
             version,
             sum(found.statuses.values()),
+            found.statuses.get(QUEUE_FULL, 0),
             sum(n for status, n in found.statuses.items() if status >= SERVER_ERRORS),
             found.durations,
             found.inputs,
@@ -90,6 +94,7 @@ def _rates(old: VersionSample, new: VersionSample, seconds: float) -> Rates:
     batches = new.batches - old.batches
     return Rates(
         max(0, new.responses - old.responses) / seconds,
+        max(0, new.refused - old.refused) / seconds,
         max(0, new.errors - old.errors) / seconds,
         _quantile(durations, 0.5),
         _quantile(durations, 0.99),

@@ -11,6 +11,8 @@ from msgspec import Struct
 from servekit.errors import RouteNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from servekit.extension import RequestTraced, Server, Span, TracedBatch
     from servekit_console.collector import Reader
 
@@ -58,6 +60,7 @@ class SlowRequest(Struct, kw_only=True):
     batches: list[TracedBatch]
     main: SpanRow | None  #: the part that took longest
     content_type: str = ""
+    has_body: bool = False  #: whether the server has kept it
     body: str | None = None
 
     @property
@@ -69,14 +72,18 @@ class SlowRequest(Struct, kw_only=True):
 class SlowPages:
     """Makes the pages."""
 
-    def __init__(self, server: Server, reader: Reader) -> None:
-        """Show what *reader* knows."""
+    def __init__(self, server: Server, reader: Reader, may_see_secrets: Callable[[], bool]) -> None:
+        """Show what *reader* knows.
+
+        :param may_see_secrets: whether bodies of requests are shown to this client.
+        """
         self._server, self._reader = server, reader
+        self._may_see_secrets = may_see_secrets
 
     def build_list(self) -> dict[str, Any]:
         """Return the slowest requests, of one model if the query names it."""
         model = request.args.get("model", "")
-        found = [shown(trace) for trace in self._reader.traces(model, LISTED)]
+        found = [shown(trace, with_body=False) for trace in self._reader.traces(model, LISTED)]
         return {"model": model, "models": sorted(self._server.models), "requests": found}
 
     def build_one(self, request_id: str) -> SlowRequest:
@@ -87,11 +94,14 @@ class SlowPages:
         trace = self._reader.trace(request_id)
         if trace is None:
             raise RouteNotFound("this request is not among the traces that are kept")
-        return shown(trace)
+        return shown(trace, with_body=self._may_see_secrets())
 
 
-def shown(trace: RequestTraced) -> SlowRequest:
-    """Return *trace* as pages show it."""
+def shown(trace: RequestTraced, *, with_body: bool) -> SlowRequest:
+    """Return *trace* as pages show it.
+
+    :param with_body: whether the body is shown, if the server has kept it.
+    """
     total_s = max(trace.duration_s, 1e-9)
     spans = [_row(span, total_s) for span in trace.spans]
     return SlowRequest(
@@ -109,7 +119,8 @@ def shown(trace: RequestTraced) -> SlowRequest:
         batches=trace.batches,
         main=_main(spans),
         content_type=trace.content_type,
-        body=None if trace.body is None else trace.body.decode(errors="replace"),
+        has_body=trace.body is not None,
+        body=trace.body.decode(errors="replace") if with_body and trace.body is not None else None,
     )
 
 

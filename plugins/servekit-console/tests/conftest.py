@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console around a server that does not run."""
+"""The console around a server that does not run, and the browser for servers that do."""
 
 from hashlib import sha256
 from types import SimpleNamespace
@@ -11,6 +11,8 @@ from servekit_console.hooks import ConsoleSettings
 
 from servekit.errors import Forbidden, ServekitError, Unauthorized
 from servekit.web.errors import add_error_pages
+from tests.browser.axe import axe_script
+from tests.browser.driver import Browser
 
 TOKEN, OTHER_TOKEN = "manage-me", "predict-only"
 
@@ -22,14 +24,20 @@ class StandIn:
         self.settings = SimpleNamespace(bind=bind, host="127.0.0.1")
         self.run_directory = run_directory
         self.models, self.is_draining = {}, False
+        self.predictions_are_open = True
 
     def plugin_settings(self, _plugin):
         return ConsoleSettings()
 
     def read_management(self, path):
-        return {"/models": {"models": []}, "/crashes": {"crashes": []}}.get(path, {"lines": []})
+        line = {"level": "info", "time": "", "subject": "m", "event": "", "message": "what it said"}
+        found = {"/models": {"models": []}, "/crashes": {"crashes": []}}
+        return found.get(path, {"lines": [line]})
 
-    def why_not_ready(self, _model=""):
+    def crashes(self):
+        return []
+
+    def why_not_ready(self, _model="", _version=""):
         return []
 
     def all_statistics(self):
@@ -61,3 +69,29 @@ def local(tmp_path):
 def remote(tmp_path):
     """A client of a server that listens on all addresses."""
     return client_of(StandIn(tmp_path, ("0.0.0.0:8080",)))
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The script that finds what is not accessible on a page."""
+    return axe_script(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """One browser for the tests of a file."""
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser. A mistake of a page, or an error in its console, fails the test."""
+    chromium.call("Page.navigate", url="about:blank")
+    chromium.mistakes.clear()
+    chromium.requested.clear()
+    chromium.look_like()
+    yield chromium
+    chromium.call("Page.navigate", url="about:blank")  # the end of what the page had begun
+    assert chromium.mistakes == []

@@ -61,7 +61,7 @@ class PlaygroundPage:
 
     def answer(self) -> str:
         """Return the text of the answer, once it is there."""
-        self.browser.wait_for(f"{SEND} && !{SEND}.disabled && !{STATUS}.startsWith('Nothing')")
+        self.browser.wait_for(f"{SEND} && !{SEND}.ariaDisabled && !{STATUS}.startsWith('Nothing')")
         return str(self.browser.run(f"{ANSWER}.innerText"))
 
     def shows(self, pattern: str) -> bool:

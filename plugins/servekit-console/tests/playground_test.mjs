@@ -106,6 +106,7 @@ test("chunks of OpenAI are text", () => {
   assert.equal(wire.textOf({ choices: [{ delta: { content: "Hi" } }] }), "Hi");
   assert.equal(wire.textOf({ choices: [{ delta: {}, finish_reason: "stop" }] }), "");
   assert.equal(wire.textOf({ label: "cat" }), null);
+  for (const output of [3, 0.5, true, null, [1, 2]]) assert.equal(wire.textOf(output), null);
 });
 
 test("the parts of a latency leave the rest to the network", () => {
@@ -118,6 +119,26 @@ test("the parts of a latency leave the rest to the network", () => {
 });
 
 const photo = new wire.Media(new Blob(["png"], { type: "image/png" }), "a.png");
+
+for (const [name, value, given, isSame] of [
+  ["the same", { a: [1, { b: null }] }, { a: [1, { b: null }] }, true],
+  ["a default that was not given", { a: 1, sure: false }, { a: 1 }, true],
+  ["null that is left out", { a: 1 }, { a: 1, limit: null }, false],
+  ["an unknown member", { a: 1 }, { a: 1, other: 2 }, false],
+  ["an empty text that is left out", {}, { nick: "" }, false],
+  ["lines that became one", "a b", "a\nb", false],
+  ["a number that was rounded", 0.25, 0.257, false],
+  ["a list that is shorter", [1], [1, 2], false],
+  ["a file", { image: photo }, { image: "QUJD" }, true],
+]) {
+  test(`a form holds what it was given, or not: ${name}`, () => assert.equal(wire.isSame(value, given), isSame));
+}
+
+test("null may be left out where it is the default", () => {
+  const schema = { properties: { nick: { default: null }, limit: { default: 10 } } };
+  assert.equal(wire.isSame({}, { nick: null }, schema), true);
+  assert.equal(wire.isSame({}, { limit: null }, schema), false);
+});
 
 test("a file is the body where the model takes it as it is", async () => {
   const request = await wire.makeRequest({ ...PATH, consumes: ["image/*"] }, photo, {});
@@ -209,3 +230,12 @@ test("a version answers at a path of its own", () => {
   assert.equal(wire.pathOf("m", "2", "/v1/x"), "/m/versions/2/v1/x");
   assert.equal(wire.pathOf("m", "", "/v1/x"), "/v1/x");
 });
+
+for (const [name, isSecret] of [
+  ["x-api-key", true], ["Authorization", true], ["access_token", true], ["x-auth", true], ["cookie", true], ["password", true], ["apikey", true], ["x-session-id", true],
+  ["x-user", false], ["author", false], ["max_tokens", false], ["lang", false], ["x-request-id", false], ["keyword", false],
+]) {
+  test(`${name} is ${isSecret ? "a" : "no"} secret`, () => assert.equal(wire.isSecret(name), isSecret));
+}
+
+test("code gets no secrets", () => assert.deepEqual(wire.withoutSecrets({ "x-user": "ada", "x-api-key": "k" }), { "x-user": "ada", "x-api-key": null }));

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Front-ends ask the observer for the history at a Unix socket."""
 
+import errno
+import socket
 from http.server import BaseHTTPRequestHandler
 from socketserver import UnixStreamServer
 from threading import Event, Thread
@@ -80,3 +82,19 @@ def test_without_an_observer_there_is_no_history(tmp_path):
     assert reader.traces() == []
     assert reader.trace("x") is None
     assert reader.history(["waiting"]).series == {}
+
+
+def test_a_question_that_finds_no_descriptor_does_not_end_the_answers(tmp_path, monkeypatch):
+    accept, failures = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
+
+    def fail_once(listener):
+        if failures:
+            raise failures.pop()
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", fail_once)
+    started = Collector(tmp_path)
+    Thread(target=started._answer, daemon=True).start()
+    started.add_trace(trace("slow-one", 2.0))
+
+    assert wait_for(Reader(tmp_path).traces)[0].request_id == "slow-one"

@@ -5,36 +5,43 @@ from math import isnan
 from time import time
 
 import pytest
-from servekit_console.history import FIELDS, MAX_TRACES, POINTS, History
+from servekit_console.history import (
+    FIELDS,
+    KEPT_S,
+    MAX_SAMPLED,
+    MAX_TRACES,
+    POINTS,
+    History,
+)
 from servekit_console.samples import VersionSample, rates_between
 from servekit_console.sparklines import spark_path
 
 from servekit.extension import DURATIONS, RequestTraced
 
 
-def sample(responses, errors=0, *, model="digits", fast=0, slow=0, batches=0):
+def sample(responses, errors=0, *, refused=0, model="digits", fast=0, slow=0, batches=0):
     durations = [0] * (len(DURATIONS) + 1)
     durations[3], durations[9] = fast, slow  # up to 1 ms, up to 100 ms
     return VersionSample(
-        model, "1.0", responses, errors, durations, 4 * batches, batches, 0.1 * batches,
-        0.2 * batches, 3, 2,
+        model, "1.0", responses, refused, errors, durations, 4 * batches, batches,
+        0.1 * batches, 0.2 * batches, 3, 2,
     )  # fmt: skip
 
 
-def trace(request_id="r-1", duration_s=1.0, model="digits", age_s=1.0):
+def trace(request_id="r-1", duration_s=1.0, model="digits", age_s=1.0, reason="slow"):
     return RequestTraced(
         time_s=time() - age_s, request_id=request_id, traceparent="", parent_span="", model=model,
-        version="1.0", method="POST", path="/digits/predict", status=200, reason="slow",
+        version="1.0", method="POST", path="/digits/predict", status=200, reason=reason,
         duration_s=duration_s, spans=[], batches=[],
     )  # fmt: skip
 
 
 def test_rates_are_those_between_two_samples():
     before = sample(100, 1, fast=10)
-    after = sample(300, 2, fast=110, slow=1, batches=50)
+    after = sample(300, 2, refused=30, fast=110, slow=1, batches=50)
     rates = rates_between({before.key: before}, [after], 10.0)["digits/1.0"]
 
-    assert (rates.requests_per_s, rates.errors_per_s) == (20.0, 0.1)
+    assert (rates.requests_per_s, rates.refused_per_s, rates.errors_per_s) == (20.0, 3.0, 0.1)
     assert 0.0005 < rates.p50_s < 0.001
     assert rates.p99_s < 0.1
     assert (rates.batch_size, rates.queue_s, rates.predict_s) == pytest.approx((4, 0.1, 0.2))
@@ -90,13 +97,68 @@ def test_the_slowest_requests_come_first_and_old_ones_are_left_out():
     assert history.trace("none") is None
 
 
-def test_traces_are_bounded():
+def test_sampled_requests_take_no_room_from_slow_ones():
     history = History()
-    for number in range(MAX_TRACES + 5):
-        history.add_trace(trace(f"r-{number}"))
+    history.add_trace(trace("slow", 9.0))
+    for number in range(1000):
+        history.add_trace(trace(f"r-{number}", float(number % 500), reason="sampled"))
 
-    assert history.trace("r-4") is None
-    assert history.trace("r-5") is not None
+    assert len(history.traces("", 9999)) <= 1 + 2 * MAX_SAMPLED
+    assert [each.duration_s for each in history.traces("", 5)] == [
+        499.0,
+        499.0,
+        498.0,
+        498.0,
+        497.0,
+    ]
+    assert history.trace("slow") is not None
+    assert history.trace("r-999") is not None
+
+
+def test_a_busy_model_takes_no_room_from_a_slow_one():
+    history = History()
+    history.add_trace(trace("slow", 30.0, model="slow"))
+    for number in range(5 * MAX_TRACES):
+        history.add_trace(trace(f"r-{number}", 0.001, model="busy", age_s=number % KEPT_S))
+
+    assert [each.request_id for each in history.traces("", 1)] == ["slow"]
+
+
+def test_fast_requests_take_no_room_from_a_slow_one_of_the_same_model():
+    history = History()
+    history.add_trace(trace("slow", 30.0, age_s=KEPT_S - 1))
+    for number in range(5 * MAX_TRACES):
+        history.add_trace(trace(f"r-{number}", 0.001, age_s=number % KEPT_S))
+
+    assert [each.request_id for each in history.traces("", 1)] == ["slow"]
+
+
+def test_slow_requests_of_many_models_are_bounded():
+    history = History()
+    for number in range(5 * MAX_TRACES):
+        model = f"m-{number % 200}"
+        history.add_trace(trace(f"r-{number}", float(number), model=model, age_s=number % KEPT_S))
+    found = history.traces("", 9 * MAX_TRACES)
+
+    assert len(found) == MAX_TRACES
+    assert found[0].request_id == f"r-{5 * MAX_TRACES - 1}"
+    assert {each.model for each in found} == {f"m-{number}" for number in range(200)}
+
+
+def test_slow_requests_of_more_models_than_room_are_bounded():
+    history = History()
+    for number in range(3 * MAX_TRACES):
+        history.add_trace(trace(f"r-{number}", model=f"m-{number}"))
+
+    assert len(history.traces("", 9 * MAX_TRACES)) == MAX_TRACES
+
+
+def test_slow_requests_are_forgotten_after_a_while():
+    history = History()
+    history.add_trace(trace("old", age_s=2 * KEPT_S))
+    history.add_trace(trace("new", model="other"))
+
+    assert [history.trace(each) is not None for each in ("old", "new")] == [False, True]
 
 
 def test_the_next_observer_takes_the_history_over(tmp_path):

@@ -44,7 +44,10 @@ def test_the_reason_of_a_replica_is_that_of_its_model():
 def test_versions_share_the_traffic_and_add_up():
     other = {"version": "1.1", "replicas": [SERVING]}
     traffic = {"weights": {"1.0": 3, "1.1": 1}, "aliases": {"canary": "1.1"}}
-    rates = {"digits/1.0": Rates(30.0, 1.0, 0.1, 0.2), "digits/1.1": Rates(10.0, 0.0, 0.05, 0.9)}
+    rates = {
+        "digits/1.0": Rates(requests_per_s=30.0, p99_s=0.2),
+        "digits/1.1": Rates(requests_per_s=10.0, p99_s=0.9),
+    }
     summary = summary_of(state(SERVING, versions=[other], traffic=traffic), rates)
 
     assert [(each.version, each.share) for each in summary.versions] == [

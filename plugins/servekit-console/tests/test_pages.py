@@ -4,29 +4,17 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from time import monotonic
 
 import httpx
 import pytest
 
+from .console_page import SERVICE, TOKEN
+
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 WAIT_S = 60.0
-TOKEN = "manage-me"
-SERVICE = """
-import os
-import time
-
-from servekit import Service
-
-
-class Sleepy(Service):
-    def predict(self, batch: list[float]) -> list[float]:
-        if min(batch) < 0:
-            os.kill(os.getpid(), 11)
-        time.sleep(max(batch))
-        return batch
-"""
 
 
 def write_model(directory, version):
@@ -190,3 +178,20 @@ def test_a_stale_link_leads_to_a_page_for_people_and_to_a_problem_for_programs(c
     assert "<h1>" in page.text
     assert 'href="/console/"' in page.text
     assert problem.json()["status"] == 404
+
+
+def test_requests_that_a_full_queue_refuses_are_shown(serve_model, tmp_path):
+    served = serve_model(write_model(tmp_path / "one", "1.0"), queue=1)
+
+    def status(_number):
+        return served.predict(0.3).status
+
+    def shown():
+        return httpx.get(f"{served.url}/console/overview.json").json()["total"]["refused_per_s"]
+
+    shown()  # rates are those since somebody looked
+    with ThreadPoolExecutor(12) as users:
+        statuses = list(users.map(status, range(12)))
+
+    assert set(statuses) == {200, 429}
+    wait_for(lambda: shown() > 0, "refused request")

@@ -8,7 +8,7 @@ import pytest
 
 from servekit.testing import ServedModel
 from tests.browser.axe import axe_script, serious_findings
-from tests.browser.driver import CHROMIUM, Browser
+from tests.browser.driver import CHROMIUM
 
 from .playground_page import ANSWER, STATUS, PlaygroundPage
 
@@ -110,14 +110,6 @@ def server(model):
         yield started.wait_ready()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    started = Browser(tmp_path_factory.mktemp("profile"))
-    started.look_like()
-    yield started
-    started.close()
-
-
 @pytest.fixture
 def page(browser, server):
     return PlaygroundPage(browser, server.url)
@@ -148,6 +140,21 @@ def test_a_link_fills_every_kind_of_field(page):
 
     page.answer()
     assert outputs(page) == FILLED
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(FILLED | {"unknown": 1}, id="an unknown member"),
+        pytest.param(FILLED | {"name": "two\nlines"}, id="a line break"),
+        pytest.param(FILLED | {"numbers": None}, id="null"),
+    ],
+)
+def test_what_a_form_cannot_hold_is_shown_as_json(page, value):
+    page.open("forms", value=json.dumps(value))
+    shown = page.browser.run("document.querySelector('#pg-input textarea.mono').value")
+
+    assert json.loads(shown) == value
 
 
 def test_the_form_becomes_json_and_json_the_form(page):

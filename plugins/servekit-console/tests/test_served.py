@@ -72,7 +72,7 @@ def test_pages_follow_the_server_live(serve_model, model):
                 found[line[7:].strip()] = json.loads(stream.readline()[6:])
 
     assert list(found["rates"]["models"]) == ["echo"]
-    assert len(found["rates"]["total"]) == 6
+    assert len(found["rates"]["total"]) == 7
 
 
 def test_a_server_with_an_open_page_stops_at_once(serve_model, model):

@@ -4,11 +4,11 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from servekit_console.access import COOKIE, Sessions
+from servekit_console.access import Sessions
 
 
 def request(cookie):
-    return SimpleNamespace(cookies={COOKIE: cookie})
+    return SimpleNamespace(cookies={"servekit-console-8080": cookie}, host="localhost:8080")
 
 
 def test_front_ends_share_the_key(tmp_path):

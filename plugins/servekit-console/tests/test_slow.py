@@ -15,7 +15,9 @@ def span(name, start_s, duration_s, stage="", batch=0):
 
 
 def make(*spans, duration_s=1.0):
-    return shown(msgspec.structs.replace(trace(duration_s=duration_s), spans=list(spans)))
+    return shown(
+        msgspec.structs.replace(trace(duration_s=duration_s), spans=list(spans)), with_body=False
+    )
 
 
 def test_a_part_is_placed_where_it_was_in_the_whole():

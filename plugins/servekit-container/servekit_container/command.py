@@ -15,8 +15,8 @@ from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.settings import load_settings, parse_models
 from servekit_container.context import ImageOrder, write_context
-from servekit_container.dockerfile import CACHE
-from servekit_container.image import ImagePlan
+from servekit_container.dockerfile import CACHE, MOUNT, PORT, USER_ID
+from servekit_container.image import ImagePlan, PackedModel
 from servekit_container.packages import parse_requirement
 
 __all__ = ["dockerfile"]
@@ -24,9 +24,9 @@ __all__ = ["dockerfile"]
 EPILOG = """\
 The command writes a Dockerfile to DIR with everything that it copies: the archives, their
 requirements, and the versions of servekit and the plugins that are installed here (as wheels, if
-they did not come from an index); also compose.yaml, kubernetes.yaml, and monitoring/ with
-dashboards and alerts, as `servekit dashboards` writes them. It warns about imports of the models
-that no package provides: add those to their requirements.
+they did not come from an index); also compose.yaml, and monitoring/ with dashboards and alerts, as
+`servekit dashboards` writes them. It warns about imports of the models that no package provides:
+add those to their requirements.
 
 examples:
   servekit dockerfile digits.mar -o digits-image
@@ -35,6 +35,7 @@ examples:
   servekit dockerfile ./digits two=b.mar -o image --tag registry.example/models:7
   servekit dockerfile digits.mar -o image --install servekit-image --base python:3.13-slim
   servekit dockerfile llm.mar -o image --fetch-assets       weights inside the image
+  servekit dockerfile -o image --tag registry.example/servekit:1    one image for all models
 """
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 REFERENCE = re.compile(
@@ -49,7 +50,11 @@ def dockerfile(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="archive or model directory, or NAME=PATH"
+        "models",
+        nargs="*",
+        metavar="MODEL",
+        help="archive or model directory, or NAME=PATH; without one, the image has the plugins that"
+        " are installed here, and serves what is at /mnt/models",
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="new or empty"
@@ -74,7 +79,7 @@ def _add_image_arguments(parser: argparse.ArgumentParser) -> None:
         "--tag",
         type=tag,
         metavar="NAME:TAG",
-        help="name of the image (default: NAME:VERSION of the first model)",
+        help="name of the image (default: NAME:VERSION of the first model, or of servekit)",
     )
     parser.add_argument(
         "--install",
@@ -122,7 +127,7 @@ def run(parsed: argparse.Namespace) -> int:
     """
     cache = load_settings({"cache_dir": parsed.cache_dir}).cache_dir
     order = ImageOrder(
-        models=parse_models(parsed.models),
+        models=parse_models(parsed.models) if parsed.models else [],
         base=parsed.base or BASE,
         tag=parsed.tag or "",
         install=[parse_requirement(text) for text in parsed.install],
@@ -167,14 +172,27 @@ def facts(image: ImagePlan, directory: Path) -> dict[str, object]:
         "directory": str(directory),
         "tag": image.tag,
         "base": image.base,
-        "models": [
-            {"name": each.name, "version": each.manifest.version, "digest": each.digest}
-            for each in image.models
-        ],
+        "name": image.label,
+        "models": [_model(each) for each in image.models],
+        "workers": image.workers,
+        "load_timeout_s": image.load_timeout_s,
+        "fetches_at_start": image.fetches_at_start,
+        "port": PORT,
+        "user_id": USER_ID,
+        "cache_dir": CACHE,
         "files": sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()),
         "wheels": list(image.wheels),
         "lacking": [dataclasses.asdict(lack) for lack in image.lacking],
         "build": build_command(image, directory),
+    }
+
+
+def _model(model: PackedModel) -> dict[str, object]:
+    return {
+        "name": model.name,
+        "version": model.manifest.version,
+        "digest": model.digest,
+        "workers": model.workers,
     }
 
 
@@ -184,9 +202,11 @@ def as_text(image: ImagePlan, directory: Path) -> str:
     run_it = "docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080"
     if image.fetches_at_start:  # the one place where it has to write
         run_it += f" -v {image.label}-cache:{CACHE}"
+    if not image.models:
+        run_it += f" -v ./model:{MOUNT}:ro"
     together = shlex.join(["docker", "compose", "--project-directory", str(directory)])
     return (
-        f"{directory}: build context of {models}\n"
+        f"{directory}: build context of {models or 'an image for any model'}\n"
         f"packages {_packages(image)}\n"
         f"build    {build_command(image, directory)}\n"
         f"run      {run_it} {image.tag}\n"

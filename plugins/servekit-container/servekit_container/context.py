@@ -2,9 +2,7 @@
 """Puts a build context together: archives, requirements, wheels, and the files that use them."""
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -14,12 +12,13 @@ from packaging.utils import canonicalize_name
 from servekit_archiver import build_archive, unpack
 
 from servekit.errors import StartupError
+from servekit.extension import draft_directory
 from servekit.settings import ModelSource
-from servekit_container.deployments import compose, kubernetes, write_monitoring
+from servekit_container.deployments import compose, write_monitoring
 from servekit_container.dockerfile import dockerfile, dockerignore
-from servekit_container.image import ImagePlan, MissingModule, PackedModel, tag_of
+from servekit_container.image import ImagePlan, MissingModule, PackedModel, default_tag
 from servekit_container.imports import imported_modules, lacking
-from servekit_container.needs import plugin_packages, server_packages
+from servekit_container.needs import every_package, plugin_packages, server_packages
 from servekit_container.packages import (
     build_wheels,
     configured_links,
@@ -31,8 +30,6 @@ from servekit_container.packages import (
 
 __all__ = ["ImageOrder", "write_context"]
 
-OPEN = 0o755
-
 Tell = Callable[[str], object]
 
 
@@ -40,9 +37,9 @@ Tell = Callable[[str], object]
 class ImageOrder:
     """The arguments of the command."""
 
-    models: Sequence[ModelSource]
+    models: Sequence[ModelSource]  #: none: any model, at /mnt/models
     base: str
-    tag: str = ""  #: "" takes name and version of the first model
+    tag: str = ""  #: "" takes name and version of the first model, or ours
     install: Sequence[Requirement] = ()
     links: Sequence[Path] = ()  #: folders of wheels, beside those that pip is configured to use
     has_assets_inside: bool = False
@@ -59,21 +56,15 @@ def write_context(
     :raises StartupError: it is not empty, or no image can be made of the models.
     :raises ArchiveError: a model is refused.
     """
-    if directory.exists() and not directory.is_dir():
-        raise StartupError(f"{directory}: is not a directory")
-    if not force and directory.exists() and any(directory.iterdir()):
-        raise StartupError(f"{directory}: is not an empty directory (--force writes into it)")
-    try:
-        with _draft(directory) as draft:
-            return _fill(order, draft, tell)
-    except OSError as error:
-        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
+    with draft_directory(directory, force=force) as draft:
+        return _fill(order, draft, tell)
 
 
 def _fill(order: ImageOrder, draft: Path, tell: Tell) -> ImagePlan:
     (draft / "models").mkdir()
     models = tuple(_pack(source, draft, order.cache) for source in order.models)
-    roots = [Requirement("servekit"), *server_packages(), *order.install]
+    plugins = server_packages() if models else every_package()
+    roots = [Requirement("servekit"), *plugins, *order.install]
     for model in models:
         roots += plugin_packages(model.manifest)
     closure = installed_closure(roots)
@@ -83,7 +74,7 @@ def _fill(order: ImageOrder, draft: Path, tell: Tell) -> ImagePlan:
     every = installed_closure([*roots, *(Requirement(name) for name in own if _is_name(name))])
     image = ImagePlan(
         models=models,
-        tag=order.tag or tag_of(models[0].name, models[0].manifest.version),
+        tag=order.tag or default_tag(models),
         base=order.base,
         wheels=_bring(every, draft / "wheels", order.links, tell),
         has_assets_inside=order.has_assets_inside,
@@ -151,16 +142,4 @@ def _texts(image: ImagePlan, lines: Sequence[str]) -> dict[str, str]:
         "Dockerfile": dockerfile(image),
         ".dockerignore": dockerignore(image),
         "compose.yaml": compose(image),
-        "kubernetes.yaml": kubernetes(image),
     }
-
-
-@contextmanager
-def _draft(directory: Path) -> Iterator[Path]:
-    """Yield a directory whose files move into *directory* if all goes well."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as new:
-        draft = Path(new) / "context"
-        draft.mkdir(mode=OPEN)
-        yield draft
-        shutil.copytree(draft, directory, copy_function=shutil.move, dirs_exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of ``compose.yaml`` and ``kubernetes.yaml``, and the files in ``monitoring/``."""
+"""The text of ``compose.yaml``, and the files in ``monitoring/``."""
 
 import subprocess
 import sys
@@ -7,13 +7,12 @@ from pathlib import Path
 
 from servekit.errors import StartupError
 from servekit.settings import Settings
-from servekit_container.dockerfile import CACHE, PORT, USER_ID
+from servekit_container.dockerfile import CACHE, MOUNT, PORT
 from servekit_container.image import ImagePlan
 
-__all__ = ["compose", "kubernetes", "write_monitoring"]
+__all__ = ["compose", "write_monitoring"]
 
 SPARE_S = 5  #: after the grace period, for the processes to end
-DRAIN_DELAY_S = 5  #: until the last proxy of a cluster has heard that a pod leaves
 
 COMPOSE = """\
 # docker compose up --build --wait
@@ -22,7 +21,7 @@ COMPOSE = """\
 services:
   servekit:
     build: .
-    image: {tag}
+    image: "{tag}"
     ports: ["127.0.0.1:{port}:{port}"] # without the address: for other machines too
     environment: {{}}
     read_only: true
@@ -52,81 +51,18 @@ services:
     restart: unless-stopped
 """
 
-KUBERNETES = """\
-# kubectl apply -f kubernetes.yaml, once the image is where the cluster finds it.
-# monitoring/kubernetes.yaml: dashboards and alerts, where there is the operator of Prometheus.
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: {name}
-spec:
-  replicas: 1
-  selector:
-    matchLabels: {{app: {name}}}
-  template:
-    metadata:
-      labels: {{app: {name}, servekit.io/metrics: "true"}}
-      annotations:
-        prometheus.io/scrape: "true"
-        prometheus.io/port: "{port}"
-    spec:
-      # the delay, the grace period of the server, and some to spare
-      terminationGracePeriodSeconds: {stop}
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: {uid}
-        runAsGroup: {uid}
-        fsGroup: {uid}
-        seccompProfile: {{type: RuntimeDefault}}
-      containers:
-        - name: servekit
-          image: {tag}
-          env:
-            # after SIGTERM it serves on until the last proxy knows that it leaves
-            - {{name: SERVEKIT_DRAIN_DELAY, value: "{delay}"}}
-          ports:
-            - {{name: http, containerPort: {port}}}
-          # alive while it answers, ready while every model does; models may load meanwhile
-          livenessProbe:
-            httpGet: {{path: /ping/live, port: http}}
-            initialDelaySeconds: 10
-            timeoutSeconds: 5
-          readinessProbe:
-            httpGet: {{path: /ping, port: http}}
-            periodSeconds: 5
-            timeoutSeconds: 5
-          resources:
-            requests:
-              cpu: "{cpus}" # a core for each worker, and one for the front-end
-              # memory: `servekit check MODEL` says what a worker takes
-          securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities: {{drop: [ALL]}}
-          volumeMounts:
-            - {{name: tmp, mountPath: /tmp}}{mounts}
-      volumes:
-        - {{name: tmp, emptyDir: {{}}}}{volumes}
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: {name}
-spec:
-  selector: {{app: {name}}}
-  ports:
-    - {{name: http, port: 80, targetPort: http}}
-"""
-
 
 def compose(image: ImagePlan) -> str:
     """Return a server of *image*, a Prometheus that watches it, and a Grafana."""
-    mount = f"    volumes: [cache:{CACHE}] # the assets, which its first start fetches\n"
+    if image.models:
+        mount = f"    volumes: [cache:{CACHE}] # the assets, which its first start fetches\n"
+    else:
+        mount = f"    volumes: [./models:{MOUNT}:ro] # the model\n"
     text = COMPOSE.format(
         tag=image.tag,
         port=PORT,
         stop=round(Settings().grace) + SPARE_S,
-        volumes=mount if image.fetches_at_start else "",
+        volumes=mount if image.fetches_at_start or not image.models else "",
     )
     return text + ("volumes:\n  cache: {}\n" if image.fetches_at_start else "")
 
@@ -141,19 +77,3 @@ def write_monitoring(directory: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StartupError(done.stderr.strip())
-
-
-def kubernetes(image: ImagePlan) -> str:
-    """Return a Deployment and a Service of *image*."""
-    keeps = image.fetches_at_start
-    return KUBERNETES.format(
-        name=image.label,
-        tag=image.tag,
-        port=PORT,
-        uid=USER_ID,
-        delay=DRAIN_DELAY_S,
-        stop=DRAIN_DELAY_S + round(Settings().grace) + SPARE_S,
-        cpus=image.workers + 1,
-        mounts=f"\n            - {{name: cache, mountPath: {CACHE}}}" if keeps else "",
-        volumes="\n        - {name: cache, emptyDir: {}}" if keeps else "",
-    )

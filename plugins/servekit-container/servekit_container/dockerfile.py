@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from servekit import __version__
 from servekit_container.image import ImagePlan
 
-__all__ = ["CACHE", "PORT", "USER_ID", "dockerfile", "dockerignore"]
+__all__ = ["CACHE", "MOUNT", "PORT", "USER_ID", "dockerfile", "dockerignore"]
 
 USER_ID = 10001  #: by number, so that Kubernetes can see that it is not root
 PORT = 8080
 CACHE = "/var/cache/servekit"
+TMP_CACHE = "/tmp/servekit-cache"  # noqa: S108 - private to the container, and always writable
+MOUNT = "/mnt/models"  #: where KServe and others put a model
 FETCH_S = 3600.0  #: for assets; the first time that it is healthy ends it
 BIN = "/opt/servekit/bin"
 
@@ -33,13 +35,13 @@ ARG PIP_EXTRA_INDEX_URL
 RUN python3 -m venv /opt/servekit
 """
 
+# A platform may choose another user, whose group is then 0: this group may do what the user may.
 USER = """
 FROM ${{BASE}}
 RUN groupadd --gid {uid} servekit \\
  && useradd --uid {uid} --gid {uid} --no-create-home --home-dir /tmp servekit \\
- && install -d -o {uid} -g {uid} -m 0700 {cache}
+ && install -d -o {uid} -g 0 -m 0770 {cache}
 COPY --from=packages /opt/servekit /opt/servekit
-COPY --from=models /srv/models /srv/models
 """
 
 TAIL = """\
@@ -56,7 +58,7 @@ CMD {command}
 
 
 def dockerfile(image: ImagePlan) -> str:
-    """Return the recipe of *image*, in three stages: packages, models, and what is kept."""
+    """Return the recipe of *image*, in stages: packages, models if it has any, and what is kept."""
     parts = [
         HEAD.format(version=__version__, base=image.base),
         *_packages(image),
@@ -87,6 +89,8 @@ def _packages(image: ImagePlan) -> Iterator[str]:
 
 
 def _models(image: ImagePlan) -> Iterator[str]:
+    if not image.models:
+        return
     yield "\n# Every file of an archive is compared with its digest while it is unpacked.\n"
     yield "FROM packages AS models\n"
     for model in image.models:
@@ -101,8 +105,14 @@ def _models(image: ImagePlan) -> Iterator[str]:
 
 
 def _kept(image: ImagePlan) -> Iterator[str]:
+    if not image.models:
+        yield f"# What is at {MOUNT} is served.\n"
+        yield f"ENV PATH={BIN}:$PATH \\\n    SERVEKIT_HOST=0.0.0.0 \\\n"
+        yield f"    SERVEKIT_MODELS=model={MOUNT} \\\n    SERVEKIT_CACHE_DIR={TMP_CACHE}\n"
+        return
+    yield "COPY --from=models /srv/models /srv/models\n"
     if image.with_assets and image.has_assets_inside:
-        yield f"COPY --from=models --chown={USER_ID}:{USER_ID} {CACHE} {CACHE}\n"
+        yield f"COPY --from=models --chown={USER_ID}:0 {CACHE} {CACHE}\n"
     digests = " ".join(
         f"{model.name}/{model.manifest.version}@{model.digest}" for model in image.models
     )

@@ -2,12 +2,16 @@
 """The plan of an image: its models, and the packages that they need."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from servekit_archiver import Manifest
 
-__all__ = ["ImagePlan", "MissingModule", "PackedModel", "tag_of"]
+from servekit import __version__
+
+__all__ = ["ImagePlan", "MissingModule", "PackedModel", "default_tag"]
+
+OWN_STAGE = "predict"  #: how a manifest names the stage that is the model's own service
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,15 @@ class PackedModel:
         return f"/srv/models/{self.name}"
 
     @property
+    def workers(self) -> dict[str, int]:
+        """How many processes have each stage, by its name; "" is the model's own service."""
+        stages = self.manifest.every_stage
+        return {
+            "" if name == OWN_STAGE else name: stages[stage.host or name].worker.replicas
+            for name, stage in stages.items()
+        }
+
+    @property
     def argument(self) -> str:
         """Return what ``servekit start`` is given for it."""
         return (
@@ -64,7 +77,7 @@ class PackedModel:
 class ImagePlan:
     """Everything that the files of a build context are written from."""
 
-    models: tuple[PackedModel, ...]
+    models: tuple[PackedModel, ...]  #: none: the image serves what is at /mnt/models
     tag: str  #: ``digits:1.0``
     base: str  #: the image that it begins with
     wheels: tuple[str, ...]  #: files of packages that the context brings and no index needs to have
@@ -100,9 +113,9 @@ class ImagePlan:
 
     @property
     def load_timeout_s(self) -> float:
-        """How long its models may take to load, side by side."""
+        """How long its models may take to load, side by side; an hour if they are not known."""
         stages = (stage for model in self.models for stage in model.manifest.every_stage.values())
-        return max(stage.worker.load_timeout_s for stage in stages)
+        return max((stage.worker.load_timeout_s for stage in stages), default=3600.0)
 
     @property
     def workers(self) -> int:
@@ -111,6 +124,12 @@ class ImagePlan:
         return sum(stage.worker.replicas for stage in stages if not stage.host)
 
 
-def tag_of(name: str, version: str) -> str:
-    """Return ``name:version`` as registries want it: the name in lower case."""
-    return f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}:{version}"
+def default_tag(models: Sequence[PackedModel]) -> str:
+    """Return ``name:version`` of the first model as registries want it: in lower case.
+
+    Without models, it is that of servekit.
+    """
+    if not models:
+        return f"servekit:{__version__}"
+    first = models[0]
+    return f"{re.sub('[^a-z0-9]+', '-', first.name.lower()).strip('-')}:{first.manifest.version}"

@@ -8,8 +8,9 @@ from servekit_archiver import Manifest
 
 from servekit.errors import StartupError
 from servekit.plugins import InstalledPlugin, installed_plugins
+from servekit_container.packages import with_extras
 
-__all__ = ["plugin_packages", "server_packages"]
+__all__ = ["every_package", "plugin_packages", "server_packages"]
 
 #: plugins with these hooks change what every server answers: ``/docs``, jobs, HTTP/2, protocols
 SERVER_HOOKS = {
@@ -18,6 +19,20 @@ SERVER_HOOKS = {
     "register_routes",
     "register_transports",
 }
+#: hooks that only people at a command line need
+COMMAND_HOOKS = {"check_setup", "explain_migration", "extend_verify", "register_commands"}
+
+
+def every_package() -> list[Requirement]:
+    """Return the installed distributions whose plugins have a part in serving any model.
+
+    They have the extras whose packages are installed here, such as ``servekit-oip[grpc]``.
+    """
+    return [
+        with_extras(plugin.distribution.partition(" ")[0])
+        for plugin in installed_plugins()
+        if not plugin.is_builtin and set(plugin.hooks) - COMMAND_HOOKS
+    ]
 
 
 def server_packages() -> list[Requirement]:

@@ -35,6 +35,7 @@ __all__ = [
     "parse_requirement",
     "pins",
     "wanted_names",
+    "with_extras",
 ]
 
 OUTPUT_LINES = 5  #: last lines of the output of a failed pip
@@ -68,6 +69,26 @@ def installed_closure(roots: Iterable[Requirement]) -> dict[str, Distribution]:
             continue
         queue += [need for need in _needs(found[name]) if _applies(need, extras)]
     return dict(sorted(found.items()))
+
+
+def with_extras(name: str) -> Requirement:
+    """Return the installed package *name*, with the extras whose packages are installed, too."""
+    package = distribution(name)
+    extras = [extra for extra in package.metadata.get_all("Provides-Extra") or () if extra]
+    kept = ",".join(extra for extra in extras if _has_extra(package, extra))
+    return Requirement(f"{name}[{kept}]" if kept else name)
+
+
+def _has_extra(package: Distribution, extra: str) -> bool:
+    wanted = [need for need in _needs(package) if _applies(need, frozenset([extra]))]
+    return all(_is_installed(need) for need in wanted)
+
+
+def _is_installed(need: Requirement) -> bool:
+    try:
+        return need.specifier.contains(distribution(need.name).version, prereleases=True)
+    except PackageNotFoundError:
+        return False
 
 
 def _needs(package: Distribution) -> list[Requirement]:

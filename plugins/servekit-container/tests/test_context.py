@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -18,10 +17,12 @@ from time import monotonic
 import pytest
 import yaml
 from servekit_archiver import build_archive, open_archive
+from servekit_container.context import ImageOrder, write_context
 from servekit_container.needs import server_packages
 
 from servekit.cli import main
 from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED, USAGE
+from tests.processes import free_port
 
 from .builder import Build
 
@@ -31,8 +32,10 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 WAIT_S = 60.0
 SERVER = [package.name for package in server_packages()]  #: what extends every server
 WHEELS = f"building wheels of {', '.join(sorted(['servekit', 'servekit-archiver', *SERVER]))}\n"
-USERS = {"groupadd": "install -d -m 0700 var/cache/servekit"}  # needs no root
+USERS = {"groupadd": "install -d -m 0770 var/cache/servekit"}  # needs no root
 WEIGHTS = b"3 1 4"
+REQUESTS = {"Toy_2": [1, 0, 2], "echo-2": {"a": 1}}
+ANSWERS = [11, {"a": 1}]
 SERVICE = """
 from servekit import Service
 
@@ -96,13 +99,19 @@ def context(servekit, place):
         *models, "-o", "both", "--fetch-assets", "--install", "servekit-image", "--json"
     )
 
+    told = json.loads(done.stdout)
+
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["build"] == "docker build --tag toy-2:2.1 both"
+    assert told["build"] == "docker build --tag toy-2:2.1 both"
+    assert (told["name"], told["workers"], told["load_timeout_s"]) == ("toy-2", 4, 120)
+    assert [model["workers"] for model in told["models"]] == [{"": 3}, {"": 1}]
     return place / "both"
 
 
 def test_the_image_that_is_built_serves_heeds_its_probe_and_drains(context, tmp_path):
-    serve_and_stop(Build(context, tmp_path, short_cuts()))
+    build = Build(context, tmp_path, short_cuts())
+
+    assert serve_and_stop(build, REQUESTS) == ANSWERS
 
 
 @pytest.mark.timeout(600)
@@ -110,7 +119,22 @@ def test_the_image_that_is_built_serves_heeds_its_probe_and_drains(context, tmp_
     not os.environ.get("IMAGE_TESTS"), reason="installs from the index: make images"
 )
 def test_every_package_comes_from_the_index_or_the_context(context, tmp_path):
-    serve_and_stop(Build(context, tmp_path, USERS))
+    assert serve_and_stop(Build(context, tmp_path, USERS), REQUESTS) == ANSWERS
+
+
+def test_one_image_serves_whatever_is_mounted(place, tmp_path, monkeypatch):
+    """Only the plugins of every server are in it here: wheels of all would take minutes."""
+    monkeypatch.setattr("servekit_container.context.every_package", server_packages)
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")
+    order = ImageOrder(models=(), base="python:3.12-slim", cache=place / "cache")
+    write_context(order, tmp_path / "context", tell=print)
+    build = Build(tmp_path / "context", tmp_path / "image", short_cuts())
+    (build.root / "tmp/mounted").mkdir()  # a place that the stand-in for the image has
+    build_archive(EXAMPLES / "echo", build.root / "tmp/mounted/echo.mar")
+    given = build.environment["SERVEKIT_MODELS"]
+    build.environment["SERVEKIT_MODELS"] = given.replace("/mnt/models", "/tmp/mounted")
+
+    assert serve_and_stop(build, {"model": {"a": 1}}) == [{"a": 1}]
 
 
 def short_cuts():
@@ -127,8 +151,9 @@ def short_cuts():
     }
 
 
-def serve_and_stop(build):
-    port = free_port()
+def serve_and_stop(build, requests):
+    """Return the answers of the image to *requests*, an input for each model."""
+    port = str(free_port())
     path = build.inside(build.environment["PATH"]).replace("$PATH", os.environ["PATH"])
     inside = {name: build.inside(text) for name, text in build.environment.items()}
     server = subprocess.Popen(
@@ -139,7 +164,7 @@ def serve_and_stop(build):
     )
     try:
         wait_healthy([word.replace("8080", port) for word in build.probe], path, server)
-        answers = [predict(port, "Toy_2", [1, 0, 2]), predict(port, "echo-2", {"a": 1})]
+        answers = [predict(port, model, value) for model, value in requests.items()]
         server.send_signal(getattr(signal, build.words["STOPSIGNAL"]))
         status = server.wait(WAIT_S)
     finally:
@@ -148,8 +173,8 @@ def serve_and_stop(build):
     gone = subprocess.run([word.replace("8080", port) for word in build.probe], check=False,
                           stderr=subprocess.DEVNULL)  # fmt: skip
 
-    assert answers == [11, {"a": 1}]
     assert (status, gone.returncode) == (0, 1)
+    return answers
 
 
 def wait_healthy(probe, path, server):
@@ -169,11 +194,6 @@ def predict(port, model, value):
     )
     with urllib.request.urlopen(asked, timeout=10) as answer:
         return json.load(answer)["prediction"]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])
 
 
 def test_packages_are_those_of_this_machine_and_models_have_the_last_word(context):
@@ -214,25 +234,6 @@ def test_compose_runs_it_without_rights_and_gives_it_time_to_drain(context):
     assert len(list((monitoring / "dashboards").iterdir())) == 3
 
 
-def test_kubernetes_probes_what_the_server_has_and_lets_it_drain(context):
-    deployment, service = yaml.safe_load_all((context / "kubernetes.yaml").read_text())
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-
-    assert container["livenessProbe"]["httpGet"]["path"] == "/ping/live"
-    assert container["readinessProbe"]["httpGet"]["path"] == "/ping"
-    assert container["env"] == [{"name": "SERVEKIT_DRAIN_DELAY", "value": "5"}]
-    assert pod["terminationGracePeriodSeconds"] == 5 + 30 + 5
-    assert container["resources"]["requests"]["cpu"] == "5"  # three workers, one, the front-end
-    monitor = next(yaml.safe_load_all((context / "monitoring" / "kubernetes.yaml").read_text()))
-    chosen = (
-        deployment["spec"]["selector"]["matchLabels"] | monitor["spec"]["selector"]["matchLabels"]
-    )
-    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
-    assert chosen == deployment["spec"]["template"]["metadata"]["labels"]
-    assert service["metadata"]["name"] == "toy-2"
-
-
 @pytest.fixture(scope="module")
 def outside(servekit, place):
     """The build context of the model, with assets that are fetched at the start."""
@@ -247,14 +248,11 @@ def outside(servekit, place):
 def test_assets_that_are_not_inside_are_fetched_into_a_volume_at_the_start(outside):
     context = outside
     composed = yaml.safe_load((context / "compose.yaml").read_text())
-    deployment = next(yaml.safe_load_all((context / "kubernetes.yaml").read_text()))
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
     assert "SERVEKIT_FETCH_ASSETS=true" in (context / "Dockerfile").read_text()
     assert "servekit assets" not in (context / "Dockerfile").read_text()
     assert composed["services"]["servekit"]["volumes"] == ["cache:/var/cache/servekit"]
     assert composed["volumes"] == {"cache": {}}
-    assert container["volumeMounts"][1] == {"name": "cache", "mountPath": "/var/cache/servekit"}
 
 
 @pytest.fixture

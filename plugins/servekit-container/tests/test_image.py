@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an image is to hold: which packages in which version, how many workers, which name."""
 
+from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
 from servekit_archiver import Manifest, Stage, Step, WorkerSettings
-from servekit_container.image import ImagePlan, PackedModel
-from servekit_container.packages import installed_closure, pins, wanted_names
+from servekit_container.dockerfile import dockerfile
+from servekit_container.image import ImagePlan, PackedModel, default_tag
+from servekit_container.needs import every_package
+from servekit_container.packages import installed_closure, pins, wanted_names, with_extras
 
 from servekit.errors import StartupError
 
@@ -69,3 +72,38 @@ def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
 def an_image(**keys):
     given = {"models": (), "tag": "m:1", "base": "python:3.12-slim"} | keys
     return ImagePlan(**given, wheels=(), has_assets_inside=False)
+
+
+def test_an_image_without_models_serves_what_is_mounted():
+    recipe = dockerfile(an_image(tag=default_tag(())))
+    entry = recipe[recipe.index("ENTRYPOINT") :]
+
+    assert "SERVEKIT_MODELS=model=/mnt/models" in recipe
+    assert "SERVEKIT_CACHE_DIR=/tmp/servekit-cache" in recipe
+    assert "/srv/models" not in recipe
+    assert entry == 'ENTRYPOINT ["servekit"]\nCMD ["start"]\n'
+
+
+def test_a_package_has_the_extras_that_are_installed_here(monkeypatch):
+    def distribution(name):
+        if name not in packages:
+            raise PackageNotFoundError(name)
+        return packages[name]
+
+    extras = SimpleNamespace(get_all=lambda key: ["grpc", "gpu"])
+    needs = ["base", "hpack>=4; extra == 'grpc'", "cuda; extra == 'gpu'"]
+    packages = {
+        "oip": SimpleNamespace(metadata=extras, requires=needs),
+        "base": SimpleNamespace(version="1"),
+        "hpack": SimpleNamespace(version="4.1"),
+    }
+    monkeypatch.setattr("servekit_container.packages.distribution", distribution)
+
+    assert str(with_extras("oip")) == "oip[grpc]"
+
+
+def test_commands_of_plugins_have_no_part_in_serving():
+    names = {package.name for package in every_package()}
+
+    assert "servekit-oip" in names
+    assert "servekit-container" not in names

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from servekit_dashboards.panels import DOCS
 
-__all__ = ["ALERTS", "RECORDINGS", "Alert", "Recording"]
+__all__ = ["ALERTS", "RECORDINGS", "Alert", "Recording", "link"]
 
 BY_MODEL = "sum by (job, model)"
 RATE = "model:servekit_requests:rate5m"
@@ -86,10 +86,10 @@ ALERTS = (
     Alert(
         "ServekitModelUnavailable",
         "critical",
-        'sum by (job, instance, model) (servekit_replicas{job="JOB", state="serving"}) == 0'
+        'max by (job, instance, model) (servekit_model_ready{job="JOB"}) == 0'
         " unless on (job, instance, model) servekit_model_asleep == 1",
         "2m",
-        "{{ $labels.model }} has no replica that serves, on {{ $labels.instance }}",
+        "no replica of {{ $labels.model }} or of a stage serves, on {{ $labels.instance }}",
         (
             "`servekit models` says why; `servekit crashes` and `servekit logs NAME` show "
             "what happened before."

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from servekit.errors import StartupError
+from servekit.extension import draft_directory
 from servekit.extension.commands import Run
 from servekit_dashboards.files import Targets, files
 
@@ -76,14 +76,10 @@ def run(parsed: argparse.Namespace) -> int:
     """
     directory: Path = parsed.directory
     texts = files(Targets(parsed.job, parsed.target))
-    try:
-        if not parsed.force and directory.exists() and any(directory.iterdir()):
-            raise StartupError(f"{directory}: is not an empty directory (--force writes into it)")
+    with draft_directory(directory, force=parsed.force) as draft:
         for path, text in texts.items():
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
+            (draft / path).parent.mkdir(parents=True, exist_ok=True)
+            (draft / path).write_text(text, encoding="utf-8")
     if parsed.json:
         print(json.dumps({"directory": str(directory), "files": sorted(texts)}, indent=2))
     else:

@@ -42,6 +42,10 @@ def replicas(**states):
     }
 
 
+def ready(value):
+    return {f"servekit_model_ready{{{OF_MODEL}}}": f"{value}x60"}
+
+
 def requests(**by_status):
     """Return counters that grow by so many a minute."""
     return {
@@ -117,7 +121,7 @@ PLAYED = {
         {f"servekit_start_time_seconds{{{OF_SERVER}}}": "1x4 2x4 3x30"},
     ),
     "ServekitModelUnavailable": Played(
-        3, replicas(serving=0, backoff=1), replicas(serving=0) | ASLEEP
+        3, ready(0) | replicas(serving=1, failed=1), ready(0) | ASLEEP
     ),
     "ServekitReplicasFailing": Played(
         6, replicas(serving=1, failed=1), replicas(serving=1, starting=1)

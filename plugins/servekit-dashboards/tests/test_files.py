@@ -152,7 +152,7 @@ def test_the_command_writes_all_files_and_never_over_others(tmp_path, capsys):
 
 def test_a_file_in_the_way_is_one_line(tmp_path):
     (tmp_path / "taken").write_text("")
-    with pytest.raises(StartupError, match="taken/below"):
+    with pytest.raises(StartupError, match="taken: File exists"):
         run(str(tmp_path / "taken" / "below"))
 
 

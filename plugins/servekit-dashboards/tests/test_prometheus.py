@@ -5,17 +5,19 @@ import http.client
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
-from time import monotonic, time
+from functools import partial
+from time import time
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from servekit_dashboards.files import DASHBOARDS, Targets, files
 
 import servekit
+from tests import waiting
+from tests.processes import free_port
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = [
@@ -24,6 +26,7 @@ pytestmark = [
     pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed"),
 ]
 WAIT_S = 60.0
+wait_until = partial(waiting.wait_until, every_s=0.2)
 #: panels that stay empty here, for the reason that they show themselves
 EMPTY = {"Jobs", "Mirrored requests"}
 
@@ -114,11 +117,6 @@ def post(address, path, body):
         connection.close()
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 class Prometheus:
     """A Prometheus with the files of the command; it scrapes each second."""
 
@@ -184,13 +182,6 @@ def is_up(prometheus):
         return any(each["value"][1] == "1" for each in prometheus.result("up"))
     except (OSError, ValueError, http.client.HTTPException):  # it starts
         return False
-
-
-def wait_until(condition, what):
-    deadline, pause = monotonic() + WAIT_S, threading.Event()
-    while not condition():
-        assert monotonic() < deadline, f"{what} after {WAIT_S} s"
-        pause.wait(0.2)
 
 
 def filled(expr):

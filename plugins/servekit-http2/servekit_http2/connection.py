@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from h2.errors import ErrorCodes
 
-from servekit.frontend.transport import SocketReader
-from servekit_http2.exchange import LINGER_S, NEVER, SEND_LOOK_S
+from servekit.frontend.transport import ArrivingRequest, SocketReader, do_nothing
+from servekit_http2.exchange import LINGER_S, NEVER, SEND_POLL_S
 from servekit_http2.frames import FrameError, FrameSplitter
 from servekit_http2.streams import Streams
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Http2Connection"]
 
 LINGER_BYTES = 262_144  #: read and thrown away after the end, so that the client sees why
+BUSY_S = 1.0  #: how long a connection with requests has to become idle, before it is asked to leave
 GOODBYE_S = 1.0  #: how long the client has to read the first GOAWAY
 
 #: reason of the timeout: the rest of a frame, room for pending data, responses, a request
@@ -37,8 +38,10 @@ class Http2Connection:
     """Owns one socket whose client has sent the preface of HTTP/2."""
 
     __slots__ = (
+        "_arriving",
         "_frames",
         "_goodbye_at",
+        "_has_asked",
         "_host",
         "_input",
         "_is_behind",
@@ -58,13 +61,15 @@ class Http2Connection:
         self._host = host
         self._peer = peer
         self._frames = FrameSplitter(host.settings.max_header + host.settings.max_target)
+        self._arriving = ArrivingRequest(host.pressure, self._shed)  #: the bytes in ``_frames``
         self._streams = Streams(sock, peer, host, self._set_timeout, self.close)
         self._output = self._streams.scheduler.output
         self.expires = monotonic() + host.settings.header_timeout
         self.is_closed = False
         self._is_over = False  #: no response is sent any more
         self._is_behind = False  #: frames that have arrived wait for a time slice
-        self._goodbye_at = 0.0  #: when the client was asked to leave
+        self._goodbye_at = 0.0  #: when the client is asked to leave, if it stays busy
+        self._has_asked = False  #: it was
         self._state = READING
         self._input = SocketReader(sock, host.loop, self)
 
@@ -79,8 +84,19 @@ class Http2Connection:
         self._frames.add(data)
         self._is_behind = True
         self._host.slices.run(self._work)
-        if self._is_behind and not self.is_closed:
+        if self.is_closed:
+            return
+        if self._is_behind:
             self._input.pause()
+        elif not self._frames.held:
+            self._arriving.end()
+        elif not self._arriving.hold(self._frames.held, self._arriving.moved + len(data)):
+            self._shed()
+
+    def _shed(self) -> None:
+        """End the connection: others need the memory of its incomplete frame more."""
+        if not self._is_over:
+            self._fail(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _work(self) -> bool:
         """Take frames for a time slice; return whether some are left."""
@@ -122,12 +138,16 @@ class Http2Connection:
             return
         settings = self._host.settings
         if self._output.rest:
-            state, limit_s = WRITING, SEND_LOOK_S
+            state, limit_s = WRITING, SEND_POLL_S
         elif self._frames.is_midway or not self._streams.is_greeted:
             state, limit_s = READING, settings.header_timeout
         elif self._streams.exchanges:
             state, limit_s = BUSY, NEVER
         elif self._streams.is_leaving:
+            self._end()
+            return
+        elif self._host.connections.is_draining and self._streams.is_done and not self._is_behind:
+            self._streams.say_last()
             self._end()
             return
         else:
@@ -146,27 +166,34 @@ class Http2Connection:
         elif output.is_stuck(now, settings.send_timeout, settings.body_rate):
             output.shed()
         else:
-            self.expires = now + SEND_LOOK_S
+            self.expires = now + SEND_POLL_S
 
     # ------------------------------------------------------------ the end
 
     def close_if_idle(self, now: float) -> None:
         """Ask the client to leave, and close once it has every response.
 
-        A first GOAWAY asks it to leave; a second one names the last stream that is answered, with
-        those that it sent before it read the first (RFC 9113 6.8). Closing would drop what the
-        kernel has not sent yet. So the connection ends when the client closes it, or when its
-        timeout passes; at once only if it was idle and the kernel has sent everything.
+        When no request is in progress, one GOAWAY names the last stream that was answered; the
+        client may repeat later ones elsewhere. Clients that use ``h2`` cannot read a response after
+        a GOAWAY, so a busy connection has a moment to become idle. Then a first GOAWAY asks the
+        client to leave, and a second one names the last stream that is answered, with those that it
+        sent before it read the first (RFC 9113 6.8). Closing would drop what the kernel has not
+        sent yet. So the connection ends when the client closes it, or when its timeout passes; at
+        once only if it was idle and the kernel has sent everything.
         """
         if self._is_over:
             if self._state == IDLE and not self._output.count_held():
                 self.close()
             return
-        if not self._goodbye_at:
-            self._goodbye_at = now
-            self._streams.say_goodbye()
+        if self._streams.is_done and not self._is_behind and not self._frames.is_midway:
+            self._streams.say_last()
+        elif not self._goodbye_at:
+            self._goodbye_at = now + BUSY_S
         elif now >= self._goodbye_at + GOODBYE_S:
             self._streams.say_last()
+        elif now >= self._goodbye_at and not self._has_asked:
+            self._has_asked = True
+            self._streams.say_goodbye()
         self._set_timeout()
 
     def _fail(self, code: ErrorCodes) -> None:
@@ -190,6 +217,8 @@ class Http2Connection:
         if self.is_closed:
             return
         self.is_closed = self._is_over = True
+        self._arriving.end()
+        self._arriving.shed = do_nothing
         self._input.close()
         self._streams.close()
         self._socket.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from h2.errors import ErrorCodes
 
 from servekit.errors import ServekitError
-from servekit.frontend.transport import BaseExchange, BodyClock
+from servekit.frontend.transport import BaseExchange, BodyClock, watched
 from servekit_http2.hpack_encoder import fields_of
 from servekit_http2.incoming import IncomingRequest
 from servekit_http2.send_queue import SendQueue
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from servekit.extension import HttpRequest, HttpResponse
-    from servekit.frontend.transport import Host, OutputStream
+    from servekit.frontend.transport import BodyWriter, Host, OutputStream
     from servekit_http2.interfaces import StreamOwner
 
-__all__ = ["Http2Exchange"]
+__all__ = ["LINGER_S", "NEVER", "SEND_POLL_S", "Http2Exchange"]
 
-SEND_LOOK_S = 0.25  #: how often a client that is slow to take its response is looked at
+SEND_POLL_S = 0.25  #: how often to check a client that is slow to take its response
 LINGER_S = 2.0  #: longest pause in the rest of a refused body
 NEVER = float("inf")
 
@@ -50,7 +50,7 @@ class Http2Exchange(BaseExchange):
     )
 
     def __init__(self, streams: StreamOwner, stream_id: int) -> None:
-        """Be the stream *stream_id*, which has just begun."""
+        """Begin the stream *stream_id*."""
         super().__init__(streams.peer)
         self._streams = streams
         self.host: Host = streams.host
@@ -96,14 +96,14 @@ class Http2Exchange(BaseExchange):
     def _on_room(self) -> None:
         self.expires = self._incoming.expires()
 
-    def take(self, data: bytes, counted: int) -> None:
+    def take(self, data: bytes, counted: int, *, is_last: bool) -> None:
         """Take a piece of the body.
 
         :param counted: bytes that flow control counts for it.
         """
         incoming = self._incoming
         try:
-            if incoming.take(data, counted):
+            if incoming.take(data, counted, is_last=is_last):
                 self.expires = incoming.expires()
         except ServekitError as error:
             self._refuse(error)
@@ -111,7 +111,7 @@ class Http2Exchange(BaseExchange):
             self._linger()
 
     def take_end(self) -> None:
-        """Have the request answered: the client has sent everything.
+        """Let the host answer the request: the client has sent everything.
 
         :raises MalformedRequest: it is not as long as it says.
         """
@@ -150,13 +150,13 @@ class Http2Exchange(BaseExchange):
         self.outgoing.end()
         self.end_stream(len(body), response.status)
 
-    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> SendQueue:
+    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
         """Send the head of *response*, and return what sends its body; then ``end_stream``."""
         self.stream = stream
         if self.filters:
             response = self.filter_stream(response)
         self.outgoing.begin(fields_of(response, self.host.date.value))
-        return self.outgoing
+        return watched(response, self.outgoing)
 
     def end_stream(self, size: int, status: int = 200) -> None:
         """End the response: its body has been handed over, *size* bytes of it."""
@@ -165,11 +165,11 @@ class Http2Exchange(BaseExchange):
         self.stream = self.prediction = self.filters = self.request = None
 
     def _on_more(self) -> None:
-        """Have the response sent in its turn, and look at the client meanwhile."""
+        """Send the response in its turn, and check the client meanwhile."""
         if self.expires == NEVER:
             now = monotonic()
             self.outgoing.start_clock(now)
-            self.expires = now + SEND_LOOK_S
+            self.expires = now + SEND_POLL_S
         self._streams.wake(self)
 
     # ------------------------------------------------------------ the end
@@ -186,7 +186,7 @@ class Http2Exchange(BaseExchange):
         elif self.outgoing.is_stuck(now, settings.send_timeout, settings.body_rate):
             self.reset()
         else:
-            self.expires = now + SEND_LOOK_S
+            self.expires = now + SEND_POLL_S
 
     def close_if_idle(self, _now: float) -> None:
         """Do nothing: the connection closes when no stream is left."""

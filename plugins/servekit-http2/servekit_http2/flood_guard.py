@@ -32,7 +32,7 @@ class Allowance:
     __slots__ = ("_at", "_left", "_most", "_rate")
 
     def __init__(self, most: float, rate: float, now: float) -> None:
-        """Be full at *now* (``monotonic``)."""
+        """Begin full at *now* (``monotonic``)."""
         self._most, self._rate = most, rate
         self._left, self._at = most, now
 

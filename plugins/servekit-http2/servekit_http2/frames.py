@@ -11,19 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "ACK",
     "CONTINUATION",
     "DATA",
     "END_STREAM",
     "HEADERS",
     "HEADER_BYTES",
     "SETTINGS",
+    "WINDOW_UPDATE",
     "Frame",
     "FrameError",
     "FrameSplitter",
 ]
 
 #: types (RFC 9113 6)
-DATA, HEADERS, SETTINGS, CONTINUATION = 0x0, 0x1, 0x4, 0x9
+DATA, HEADERS, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0x0, 0x1, 0x4, 0x8, 0x9
 ACK, END_STREAM, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8
 HEADER_BYTES = 9
 MAX_PAYLOAD = 16_384  #: the default of SETTINGS_MAX_FRAME_SIZE, which we keep
@@ -72,6 +74,11 @@ class FrameSplitter:
     def is_midway(self) -> bool:
         """Whether a frame or a header block is incomplete; DATA is timed by its exchange."""
         return self.is_in_block or (len(self._data) > self._at and self.begun is None)
+
+    @property
+    def held(self) -> int:
+        """Bytes that have arrived of a frame, and of a header block, that are incomplete."""
+        return len(self._data) - self._at + self._block_bytes
 
     @property
     def begun(self) -> tuple[int, int] | None:

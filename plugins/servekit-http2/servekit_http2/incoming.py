@@ -6,7 +6,13 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.frontend.transport import BodyClock, end_unread, lateness_of, start_upload
+from servekit.frontend.transport import (
+    BodyClock,
+    count_arrived,
+    end_unread,
+    lateness_of,
+    start_upload,
+)
 from servekit_http2.hpack_encoder import CONTINUE
 from servekit_http2.request_builder import StreamRequestBuilder
 
@@ -58,6 +64,7 @@ class IncomingRequest:
         self._host = host = streams.host
         self._on_room, self._shed = on_room, shed
         self._builder = StreamRequestBuilder(host.settings, guard, host.pressure)
+        self._builder.shed = shed
         self._clock: BodyClock | None = None  #: times the body
         self._withheld = 0  #: bytes that the client may not send again before there is room
         self.received = 0  #: bytes of the body, with those after a refusal
@@ -69,8 +76,9 @@ class IncomingRequest:
         :raises MalformedRequest: it is not a valid request.
         :raises RequestError: a limit or a rule of HTTP refuses it.
         """
-        self._builder.take_fields(fields, is_end=is_end)
-        return self._builder.refusal
+        builder = self._builder
+        builder.take_fields(fields, is_end=is_end)
+        return builder.refusal or (None if is_end else count_arrived(builder))
 
     # ------------------------------------------------------------ the body
 
@@ -90,7 +98,7 @@ class IncomingRequest:
         return None
 
     def _place(self) -> None:
-        """Have a large body continue in shared memory."""
+        """Continue a large body in shared memory."""
         upload = start_upload(self._builder, self._host)
         if upload is not None:
             upload.on_room, upload.shed = self._continue, self._shed
@@ -105,6 +113,7 @@ class IncomingRequest:
 
     def _continue(self) -> None:
         self._clock = BodyClock(self._host.settings, monotonic())  # the wait was not the client's
+        self._builder.let_go()  # shared memory counts it from now on
         withheld, self._withheld = self._withheld, 0
         self._streams.acknowledge(self._stream_id, withheld)
         self._widen()
@@ -123,11 +132,12 @@ class IncomingRequest:
         """Whether the body is large and waits for shared memory."""
         return self._builder.waits_for_room
 
-    def take(self, data: bytes, counted: int) -> bool:
+    def take(self, data: bytes, counted: int, *, is_last: bool) -> bool:
         """Take a piece of the body; return whether it is still awaited.
 
         :param counted: bytes that flow control counts for it.
         :raises BodyTooLarge: it exceeds the limit.
+        :raises QueueFull: requests that arrive in parts may take no more memory.
         """
         if self.waits_for_room:
             self._withheld += counted
@@ -137,6 +147,8 @@ class IncomingRequest:
         if self.is_awaited:
             self._builder.add_body(data)
             self._place()
+            if not is_last and (error := count_arrived(self._builder)) is not None:
+                raise error
         return self.is_awaited
 
     # ------------------------------------------------------------ the end

@@ -58,7 +58,7 @@ class StreamOwner(Protocol):
         """End a stream."""
 
     def wake(self, *streams: ScheduledStream) -> None:
-        """Have *streams* written in their turn."""
+        """Write *streams* in their turn."""
 
     def forget(self, stream: ScheduledStream) -> None:
         """Forget *stream*: it is closed."""

@@ -10,14 +10,17 @@ from h2.connection import ConnectionState, H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import InvalidBodyLengthError, ProtocolError
 from h2.settings import SettingCodes, Settings
+from h2.stream import H2Stream
 from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
 
-from servekit_http2.frames import ACK, HEADER_BYTES, SETTINGS, FrameError
+from servekit_http2.frames import ACK, HEADER_BYTES, SETTINGS, WINDOW_UPDATE, FrameError
 from servekit_http2.hpack_decoder import FieldDecoder
 from servekit_http2.hpack_encoder import FieldEncoder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from h2.events import Event
 
     from servekit_http2.frames import Frame
@@ -33,11 +36,42 @@ BOMB = 4  #: a header list of more than this many times the limit is not decoded
 LAST_POSSIBLE = 2**31 - 1
 NO_LIMIT = 2**31 - 1
 ENTRY_BYTES = 6  #: each setting in SETTINGS
+NO_MORE = bytes(4)  #: content of a WINDOW_UPDATE that allows nothing
+QUOTED_CHARS = 80  #: characters of a field, in the log
 KNOWN_SETTINGS = frozenset(code.to_bytes(2, "big") for code in SettingCodes)
 
 
 class MalformedRequest(Exception):
     """A stream error: the stream alone ends, with PROTOCOL_ERROR."""
+
+
+class MalformedFields(ProtocolError):
+    """Passes through ``h2``, which takes it for the end of the connection."""
+
+
+class RequestStream(H2Stream):
+    """One stream of ``h2``, for which malformed fields are not the end of the connection."""
+
+    def receive_headers(
+        self, headers: Iterable[Any], end_stream: bool, header_encoding: bool | str | None
+    ) -> tuple[list[Any], list[Event]]:
+        """Take a header section, or trailers.
+
+        :raises MalformedFields: the trailers do not end the stream (RFC 9113 8.1).
+        """
+        if not (end_stream or self.closed) and self.state_machine.headers_received:
+            raise MalformedFields("trailers that do not end the stream")
+        return super().receive_headers(headers, end_stream, header_encoding)
+
+    def _initialize_content_length(self, headers: Iterable[Any]) -> None:
+        """Note how long the body will be.
+
+        :raises MalformedFields: ``Content-Length`` is not a number, or two (RFC 9113 8.1.1).
+        """
+        try:
+            super()._initialize_content_length(headers)
+        except ProtocolError as error:
+            raise MalformedFields(str(error)[:QUOTED_CHARS]) from error
 
 
 class ServerProtocol(H2Connection):
@@ -79,9 +113,16 @@ class ServerProtocol(H2Connection):
         :raises FrameError: the connection has to end.
         :raises MalformedRequest: the stream of *frame* has to end.
         """
+        if frame.kind == WINDOW_UPDATE and frame.data[HEADER_BYTES:] == NO_MORE:
+            stream = self.streams.get(frame.stream_id)
+            if stream is not None and stream.open:  # the end of a stream (RFC 9113 6.9)
+                raise MalformedRequest("WINDOW_UPDATE: by 0")
         self._pending = self.drain()  # h2 drops it after an error, or a GOAWAY
         try:
             events = self.receive_data(without_unknown(frame))
+        except MalformedFields as error:
+            self._reopen()
+            raise MalformedRequest(str(error)) from error
         except InvalidBodyLengthError as error:
             self._reopen()
             self.acknowledge_received_data(len(frame.data) - HEADER_BYTES, frame.stream_id)
@@ -97,6 +138,16 @@ class ServerProtocol(H2Connection):
         if self.state_machine.state is ConnectionState.CLOSED:
             self._reopen()  # streams before the client's GOAWAY are answered (RFC 9113 6.8)
         return events
+
+    def _begin_new_stream(self, stream_id: int, allowed_ids: Any) -> H2Stream:
+        stream = super()._begin_new_stream(stream_id, allowed_ids)
+        stream.__class__ = RequestStream  # h2 has no other way to name a class
+        return stream
+
+    def _receive_priority_frame(self, frame: Any) -> tuple[list[Any], list[Event]]:
+        if frame.depends_on == frame.stream_id:  # priorities are ignored (RFC 9113 5.3.2)
+            frame.depends_on = 0
+        return super()._receive_priority_frame(frame)
 
     def has_seen(self, stream_id: int) -> bool:
         """Whether the client has opened this stream, or a later one."""

@@ -8,7 +8,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.frontend.transport import SocketWriter
+from servekit.frontend.transport import SocketWriter, do_nothing
 
 if TYPE_CHECKING:
     import socket
@@ -64,7 +64,7 @@ class Scheduler:
         self.output = SocketWriter(sock, host, self._on_flushed, on_lost)
 
     def wake(self, *streams: ScheduledStream) -> None:
-        """Have *streams* and control frames written, in a later callback of the loop."""
+        """Write *streams* and control frames in a later callback of the loop."""
         for stream in streams:
             if not stream.is_due:
                 stream.is_due = True
@@ -164,3 +164,4 @@ class Scheduler:
         self.end()
         self._held = b""
         self.output.close()
+        self._on_sent = self._on_lost = do_nothing

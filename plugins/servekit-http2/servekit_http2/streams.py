@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from h2 import events
 from h2.errors import ErrorCodes
 
-from servekit.frontend.transport import MAX_HEADERS, TlsSocket
+from servekit.frontend.transport import MAX_HEADERS, TlsSocket, do_nothing
 from servekit_http2.exchange import Http2Exchange
 from servekit_http2.flood_guard import FloodGuard
 from servekit_http2.frames import DATA, HEADERS, SETTINGS, FrameError
@@ -83,6 +83,11 @@ class Streams:
         """Subject of the client's certificate; "" without one."""
         return self._socket.subject if isinstance(self._socket, TlsSocket) else ""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it has answered every request, and at least one."""
+        return not self.exchanges and self._protocol.has_seen(1)
+
     # ------------------------------------------------------------ frames
 
     def take(self, frame: Frame) -> None:
@@ -127,7 +132,8 @@ class Streams:
     def _on_stream(self, exchange: Http2Exchange, event: events.Event) -> None:
         match event:
             case events.DataReceived():
-                exchange.take(event.data, event.flow_controlled_length)
+                is_last = event.stream_ended is not None
+                exchange.take(event.data, event.flow_controlled_length, is_last=is_last)
             case events.TrailersReceived():
                 check_trailers(event.headers)
             case events.StreamEnded():
@@ -230,6 +236,7 @@ class Streams:
         self._close_exchanges()
         self.scheduler.close()
         self._protocol.forget()
+        self._on_sent = do_nothing
 
     def _credit(self, sent: int) -> None:
         self._guard.credit(sent)

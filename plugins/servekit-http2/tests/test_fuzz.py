@@ -3,12 +3,13 @@
 
 import contextlib
 import socket
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
 from hpack import Decoder, Encoder, HPACKError
 from hyperframe.exceptions import HyperframeError
-from hyperframe.frame import Frame, GoAwayFrame
+from hyperframe.frame import Frame, GoAwayFrame, HeadersFrame
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from servekit_http2.connection import Http2Connection
@@ -17,7 +18,9 @@ from servekit_http2.hpack_decoder import FieldDecoder
 from servekit_http2.hpack_encoder import FieldEncoder
 
 from servekit.extension import HttpResponse
+from servekit.frontend.memory import pressure as measured
 from servekit.frontend.routing.router import Router
+from tests.frontend.garbage import no_garbage
 from tests.frontend.stand_ins import make_host
 
 pytestmark = pytest.mark.slow
@@ -53,17 +56,19 @@ frames = st.builds(
 
 
 def respond(exchange, request):
-    exchange.respond(HttpResponse(200, b"ok", request_id="1"))
+    status = request.refusal.status if request.refusal is not None else 200
+    exchange.respond(HttpResponse(status, b"ok", request_id="1"))
 
 
 class Served:
     """A connection whose requests are all answered with their own target, and what it says."""
 
-    def __init__(self, handle=None):
+    def __init__(self, handle=None, **changes):
         self.host = make_host(
             handle or respond,
             slices=SimpleNamespace(run=lambda work: work(), is_over=False),
             find=Router().find,
+            **changes,
         )
         self.loop = self.host.loop
         ours, self.client = socket.socketpair()
@@ -101,10 +106,11 @@ def frames_of(said):
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(sent=st.lists(frames, max_size=12), cuts=st.lists(st.integers(1, 60), max_size=8))
 def test_whatever_frames_come_there_is_a_named_end_or_none(caplog, sent, cuts):
+    caplog.clear()  # of the example before
     served = Served()
     data = SETTINGS + b"".join(sent)
     for cut in cuts:
@@ -122,6 +128,46 @@ def test_whatever_frames_come_there_is_a_named_end_or_none(caplog, sent, cuts):
     assert not was_closed
     assert len(goodbyes) <= 1
     assert len(served.host.connections) == 0
+    pressure = served.host.pressure
+    assert (pressure.arriving, pressure.bodies, pressure.shedder._paces) == (0, 0, {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(sent=st.lists(frames, max_size=12))
+def test_closed_connection_is_freed_at_once(sent):
+    with no_garbage():
+        served = Served()
+        served.feed(SETTINGS + b"".join(sent))
+        served.end()
+        served.loop.run(nowait=True)  # what it has put off
+        del served
+
+
+def test_small_bodies_that_do_not_end_are_counted_refused_and_shed(monkeypatch):
+    monkeypatch.setattr(measured, "resident", lambda: 250_000)
+    pressure = measured.Pressure(1_000_000, 5.0)  # 90,000 are for requests that arrive in parts
+    served = Served(pressure=pressure)
+    encoder, decoder = Encoder(), Decoder()
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")]
+    served.feed(SETTINGS)
+    for number in range(5):
+        stream = 2 * number + 1
+        served.feed(framed(1, 4, stream, encoder.encode(fields)))
+        for _ in range(3):
+            served.feed(framed(0, 0, stream, bytes(8000)))
+        assert pressure.arriving >= min(24_000 * (number + 1), 70_000)
+    held = pressure.arriving
+    assert held <= 90_000
+    served.feed(framed(0, 0, 1, bytes(100))[:-1])  # a frame that is not whole counts, too
+    assert held < pressure.arriving < held + 200
+    pressure.sweep(monotonic() + 1.5)
+    pressure.sweep(monotonic() + 3.0)
+    assert pressure.arriving < 45_000
+    served.loop.run(nowait=True)
+    said = [frame for frame in frames_of(served.end()) if isinstance(frame, HeadersFrame)]
+
+    assert {"408", "429"} == {dict(decoder.decode(frame.data))[":status"] for frame in said}
+    assert (pressure.arriving, pressure.bodies, pressure.shedder._paces) == (0, 0, {})
 
 
 def add(found, frame):

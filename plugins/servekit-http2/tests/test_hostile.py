@@ -135,13 +135,6 @@ def test_stream_may_not_be_asked_on_twice(peer):
     assert peer.goodbye_code() == STREAM_CLOSED
 
 
-@pytest.mark.parametrize("lengths", [["+1"], ["1", "2"]])
-def test_length_in_doubt_ends_the_connection(peer, lengths):
-    peer.get(1, "/ping", *(("content-length", each) for each in lengths))
-
-    assert peer.goodbye_code() == PROTOCOL_ERROR
-
-
 def test_streams_are_numbered_upwards(peer):
     peer.get(5, "/ping")
     peer.answer(5)
@@ -179,6 +172,11 @@ BAD_FIELDS = {
     "method that is no token": get_fields("/ping", method="G(T"),
     "host and authority differ": get_fields("/ping", ("host", "other")),
     "length of a body that does not come": get_fields("/ping", ("content-length", "1")),
+    **{
+        f"length {length!r}": post_fields(("content-length", length))
+        for length in ("x", "", "+1", "-1", "1, 1", "1_0", "\u0661", "9" * 40)
+    },
+    "two lengths": post_fields(("content-length", "1"), ("content-length", "2")),
 }
 
 
@@ -191,6 +189,46 @@ def test_malformed_request_ends_its_stream_alone(peer, fields):
 
     assert peer.reset_code(1) == PROTOCOL_ERROR
     assert peer.answer(3)[0] == 200
+
+
+def test_trailers_that_do_not_end_their_stream_end_it_alone(peer):
+    peer.send(peer.headers(1, post_fields()), peer.headers(1, [("x-end", "1")]))
+    peer.get(3, "/ping")
+
+    assert peer.reset_code(1) == PROTOCOL_ERROR
+    assert peer.answer(3)[0] == 200
+
+
+def test_trailers_that_do_not_end_a_stream_that_is_over_end_nothing(peer):
+    peer.send(*[peer.headers(1, post_fields())] * 4)
+    peer.get(3, "/ping")
+
+    assert peer.reset_code(1) == PROTOCOL_ERROR
+    assert peer.answer(3)[0] == 200
+
+
+def test_a_window_that_is_opened_by_nothing_ends_its_stream_alone(peer):
+    peer.send(peer.headers(1, post_fields()))
+    peer.sock.sendall(raw(8, 0, 1, bytes(4)))
+    peer.get(3, "/ping")
+
+    assert peer.reset_code(1) == PROTOCOL_ERROR
+    assert peer.answer(3)[0] == 200
+
+
+def test_priorities_are_ignored(peer):
+    block = peer.encoder.encode(get_fields("/ping"))
+    peer.sock.sendall(raw(1, 0x25, 1, b"\0\0\0\1\0" + block) + raw(2, 0, 1, b"\0\0\0\1\0"))
+
+    assert peer.answer(1)[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/ping?a b", "/ping?a\tb", "/pi ng", "http://a/?b c"])
+def test_target_that_no_request_line_can_have_is_refused(peer, path):
+    peer.send(peer.headers(1, get_fields(path), *WHOLE))
+    peer.get(3, "/ping?a=b")
+
+    assert [answer[0] for answer in peer.answers(1, 3)] == [400, 200]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import termios
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -24,7 +25,7 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
-from servekit_http2.connection import GOODBYE_S
+from servekit_http2.connection import BUSY_S, GOODBYE_S
 from servekit_http2.exchange import LINGER_S
 
 from servekit.ipc.table import Interface
@@ -401,6 +402,43 @@ def test_drain_waits_until_the_last_answer_has_left_the_kernel(start):
     assert front_end.process.wait(WAIT_S) == 0
 
 
+def test_a_server_that_stops_says_goodbye_once_between_two_requests(start):
+    """Clients that use ``h2``, such as httpx, read nothing after a GOAWAY."""
+    front_end = start()
+    front_end.worker.is_holding = True
+    with front_end.connect() as sock:
+        peer = Peer(sock)
+        peer.post(1, b"1")
+        next_batch(front_end.worker)
+        front_end.publish(is_draining=True)
+        front_end.worker.is_holding = False
+        front_end.worker.release()
+        assert peer.answer(1)[::2] == (200, b"1")
+        frames = list(iter_frames(peer))
+
+        assert [type(frame) for frame in frames] == [GoAwayFrame]
+        assert (frames[0].last_stream_id, frames[0].error_code) == (1, NO_ERROR)
+
+
+def test_httpx_loses_no_request_when_a_server_stops(start):
+    front_end = start()
+    front_end.worker.answer = lambda _: ("", "text/plain", b"1")
+    url = f"http://127.0.0.1:{front_end.port}/echo/predict"
+    with httpx.Client(http1=False, http2=True) as client:
+        assert client.post(url, content=b"1").status_code == 200
+        front_end.publish(is_draining=True)
+        answers = [client.post(url, content=b"1") for _ in range(20)]
+
+    assert {(answer.status_code, answer.content) for answer in answers} == {(200, b"1")}
+
+
+def iter_frames(peer):
+    """Yield frames until the server closes the connection."""
+    with suppress(EOFError):
+        while True:
+            yield peer.next_frame()
+
+
 def test_drain_does_not_wait_for_a_client_that_had_all_its_answers(start):
     front_end = start()
     with front_end.connect() as sock:
@@ -410,7 +448,7 @@ def test_drain_does_not_wait_for_a_client_that_had_all_its_answers(start):
         front_end.publish(is_draining=True)
         front_end.process.terminate()
 
-        assert front_end.process.wait(GOODBYE_S + LINGER_S) == 0
+        assert front_end.process.wait(BUSY_S + GOODBYE_S + LINGER_S) == 0
 
 
 def test_idle_connection_is_told_and_closed(tuned):

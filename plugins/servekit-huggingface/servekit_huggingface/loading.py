@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointLoader", "text_limit"]
 
-SHOWN: Final = 300  #: characters of a message of transformers
+REASON_CHARS: Final = 300  #: characters of a message of transformers
 FILES: Final = ("config.json", "tokenizer_config.json", "preprocessor_config.json")
 REMOTE_CODE = (
     "[options] trust_remote_code: Python files of a checkpoint would run with the rights of this "
@@ -97,7 +97,7 @@ class CheckpointLoader:
             if (file := _needs_code(self.directory)) and "trust_remote_code" in str(error):
                 reason = NEEDS_CODE.format(file=file, version=transformers.__version__)
                 raise BootError(reason) from None
-            said = " ".join(str(error).split())[:SHOWN]
+            said = " ".join(str(error).split())[:REASON_CHARS]
             raise BootError(f"transformers cannot load it: {said}") from error
 
 
@@ -117,7 +117,7 @@ def _device(name: str) -> Any:
         torch.empty(0, device=name)
         return torch.device(name)
     except (RuntimeError, AssertionError) as error:
-        said = str(error).split("\n")[0][:SHOWN]
+        said = str(error).split("\n")[0][:REASON_CHARS]
         raise BootError(f"[options] device: {name!r} cannot be used ({said})") from None
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from servekit_archiver import file_in
+
 from servekit.errors import BootError
 from servekit_huggingface.checkpoint import read_json
 
@@ -71,9 +73,8 @@ def _modules(path: Path) -> list[dict[str, Any]]:
 
 
 def _pooling(directory: Path, folder: str) -> str:
-    path = directory / folder / "config.json"
-    if not path.resolve().is_relative_to(directory.resolve()):
-        raise BootError(f"{MODULES}: {folder!r} is not in the model directory")
+    name = f"{folder}/config.json" if folder else "config.json"
+    path = file_in(directory, name, f"{MODULES}: path")
     config = read_json(path) or {}
     if isinstance(config.get("pooling_mode"), str):  # newer versions write one name
         return _known(str(config["pooling_mode"]), POOLINGS.values())

@@ -106,12 +106,18 @@ def test_a_completion_goes_on_with_the_prompt(client, served, tiny):
     assert limited.usage.completion_tokens <= 16
 
 
+def test_each_of_several_choices_is_drawn_for_itself(client):
+    found = say(client, SAID[0], temperature=1, n=3, max_tokens=20)
+
+    assert [choice.index for choice in found.choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in found.choices}) > 1
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         pytest.param({"max_tokens": 0}, "max_tokens", id="no tokens"),
         pytest.param({"temperature": 9}, "temperature", id="too hot"),
-        pytest.param({"n": 2}, "n", id="several choices"),
         pytest.param({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools",
                      id="tools"),
     ],

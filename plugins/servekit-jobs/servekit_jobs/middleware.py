@@ -31,7 +31,7 @@ RESULT_METHODS = "GET, HEAD, OPTIONS"
 METHODS = f"{RESULT_METHODS}, DELETE"
 SCAN_SHARE = 50  #: scans take at most 1/50 of the time
 SCAN_S = 1.0  #: delay until changes by other front-ends and old results are noticed
-LOOK_S = 0.1  #: how often to look whether it is time for a scan
+POLL_S = 0.1  #: how often to check whether it is time for a scan
 
 log = logging.getLogger("servekit.frontend")
 
@@ -52,7 +52,7 @@ class Jobs:
         self._registry = Registry(directory_of(server), server.settings)
         self._scan_at = 0.0
         server.add_metrics(self._registry.collect)
-        server.call_every(LOOK_S, self._scan)
+        server.call_every(POLL_S, self._scan)
         server.wait_for(lambda: self._registry.is_running)  # other front-ends serve the results
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Registry"]
 
 INLINE_BYTES = 64 * 1024  #: results from this size on are written in a thread
-LOOK_S = 0.1  #: how often to look for the result of a job that another front-end runs
+POLL_S = 0.1  #: how often to look for the result of a job that another front-end runs
 
 log = logging.getLogger("servekit.frontend")
 
@@ -73,7 +73,7 @@ class Registry:
         if name in self._running:
             self._running[name][1].wait(min(limit_s, 1.0))
         else:
-            gevent.sleep(min(limit_s, LOOK_S))
+            gevent.sleep(min(limit_s, POLL_S))
 
     def remove(self, name: str) -> None:
         """Remove a job; if another front-end runs it, that one notices in its next ``scan``."""

@@ -82,7 +82,7 @@ if "traces" in _also:
 
         @hookimpl
         def trace_sampler() -> float:
-            """Have the share of the requests traced that the variable names."""
+            """Return the share of the requests to trace, which the variable names."""
             return float(os.environ[SHARE])
 
 

@@ -36,6 +36,7 @@ class KServeV1(Protocol):
 
     paths = ("/v1/models", "/v1/models/")
     envelope = "servekit_kserve_v1.envelope:Instances"
+    call_headers = ()
 
     def __init__(self, server: Server) -> None:
         """Answer for the models of *server*."""
@@ -71,15 +72,22 @@ class KServeV1(Protocol):
         if default is None or found is None:
             which = f" of version {version}" if version else ""
             return ModelNotFound(f"no model is called {model}{which}")
-        if self._server.why_not_ready(model):
+        if self._server.why_not_ready(model, found.version):
             return NotReady()
-        status = {"error_code": "OK", "error_message": ""}
         names = [default.version, *(each.version for each in default.others.values())]
         versions = [
-            {"version": name, "state": "AVAILABLE", "status": status}
+            self._version(model, name)
             for name in ([found.version] if version else dict.fromkeys(names))
         ]
         return _json({"name": model, "ready": True, "model_version_status": versions})
+
+    def _version(self, model: str, version: str) -> dict[str, Any]:
+        is_ready = not self._server.why_not_ready(model, version)
+        return {
+            "version": version,
+            "state": "AVAILABLE" if is_ready else "LOADING",
+            "status": {"error_code": "OK", "error_message": ""},
+        }
 
     def error_response(self, error: ServekitError, request_id: str) -> HttpResponse:
         """Return ``{"error": "..."}``."""

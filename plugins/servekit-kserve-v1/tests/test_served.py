@@ -206,3 +206,30 @@ def test_a_model_that_is_not_ready_and_a_worker_that_dies(directory):
 
     assert answer == [(503, {"error": "Worker lost"})]
     assert status in (200, 503)  # the next worker may be there already
+
+
+WORDS = """
+from servekit import InputError, Service
+
+class Words(Service):
+    def stream(self, text: str) -> list[str]:
+        for word in text.split():
+            if word == "stop":
+                raise InputError("not this one")
+            yield word
+"""
+
+
+def test_each_instance_of_a_service_that_streams_has_a_list_of_outputs(tmp_path):
+    (tmp_path / "service.py").write_text(WORDS)
+    (tmp_path / "model.toml").write_text('name = "words"\nservice = "service:Words"\n')
+    path = "/v1/models/words:predict"
+    with ServedModel(tmp_path) as model:
+        model.wait_ready()
+        found = post(model, ["once upon", "", "a"], path)
+        many = post(model, ["a b"] * 100, path)
+        refused = post(model, ["once upon", "a stop", "b"], path)
+
+    assert found == (200, {"predictions": [["once", "upon"], [], ["a"]]})
+    assert many == (200, {"predictions": [["a", "b"]] * 100})
+    assert refused == (400, {"error": "not this one"})

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from servekit_mlflow.mlmodel import MLmodel, Spec
 
-__all__ = ["Layout", "layout_of"]
+__all__ = ["Layout", "Tensor", "layout_of"]
 
 Tensor = dict[str, Any]  #: ``{"name", "dtype", "shape"}`` as in ``model.toml``
 

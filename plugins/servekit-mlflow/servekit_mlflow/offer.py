@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from servekit_archiver import file_in
 
 from servekit_mlflow.formats import FrameSplit
 from servekit_mlflow.layout import layout_of
@@ -57,8 +58,10 @@ def _first_row(directory: Path, model: MLmodel) -> dict[str, Any] | None:
     layout, example = layout_of(model), model.saved_input_example_info
     if layout is None or layout.signature is None or not layout.is_table or example is None:
         return None
-    path = directory / example.artifact_path
-    if example.pandas_orient != "split" or not path.is_file() or path.stat().st_size > MAX_EXAMPLE:
+    if example.pandas_orient != "split":
+        return None
+    path = file_in(directory, example.artifact_path, "saved_input_example_info: artifact_path")
+    if not path.is_file() or path.stat().st_size > MAX_EXAMPLE:
         return None
     try:
         split = msgspec.json.decode(path.read_bytes(), type=FrameSplit)

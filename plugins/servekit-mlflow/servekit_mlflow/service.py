@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MLflowService"]
 
 PLAIN_JSON: Final = frozenset((JSON, f"{JSON};charset=utf-8"))
-SHOWN: Final = 500  #: characters of an error that a client gets
+MESSAGE_CHARS: Final = 500  #: characters of an error that a client gets
 
 
 class MLflowService(Service):
@@ -77,7 +77,7 @@ class MLflowService(Service):
         response = self._scorer.respond(JSON, json.dumps(body))
         found = json.loads(response.output)
         if response.status != 200:
-            return InputError(str(found.get("message", ""))[:SHOWN])
+            return InputError(str(found.get("message", ""))[:MESSAGE_CHARS])
         rows = found["predictions"]
         return rows[0] if isinstance(rows, list) and len(rows) == 1 else rows
 

@@ -15,9 +15,15 @@ def models(tmp_path_factory):
     pytest.importorskip("mlflow")
     top = tmp_path_factory.mktemp("mlflow")
     command = [sys.executable, str(Path(__file__).with_name("save_models.py")), str(top)]
-    quiet = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
     done = subprocess.run(
-        command, env=quiet, capture_output=True, text=True, timeout=240, check=False
+        command,
+        cwd=top,  # MLflow may write its tracking store, mlruns, to the working directory
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return top

@@ -46,7 +46,12 @@ def mlflow_server(directory):
     beside = f"{Path(PYTHON).parent}:{os.environ['PATH']}"  # it looks for uvicorn
     environment = {**os.environ, "PATH": beside, "MLFLOW_DISABLE_TELEMETRY": "true"}
     process = subprocess.Popen(
-        command, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
+        command,
+        cwd=directory.parent,  # MLflow may write its tracking store there
+        stdout=quiet,
+        stderr=quiet,
+        env=environment,
+        start_new_session=True,
     )
     try:
         address = f"127.0.0.1:{port}"

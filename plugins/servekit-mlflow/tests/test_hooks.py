@@ -98,6 +98,21 @@ def test_the_input_example_is_an_example_if_it_fits(tmp_path, row, examples):
 
 
 @pytest.mark.parametrize(
+    "path", ["{secret}", "../secret.json"], ids=["an absolute path", "a path that leads up"]
+)
+def test_the_input_example_is_read_from_the_model(tmp_path, path):
+    secret, model = tmp_path / "secret.json", tmp_path / "model"
+    secret.write_text(json.dumps({"columns": ["x"], "data": [[1.5]]}))
+    saved = {"artifact_path": path.format(secret=secret), "pandas_orient": "split"}
+    text = f"{MLMODEL}saved_input_example_info: {json.dumps(saved).replace('{', '{{')}}}\n"
+    model.mkdir()
+    write(model, [COLUMN], text)
+
+    with pytest.raises(ArchiveError, match="artifact_path: "):
+        load_directory(model)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         pytest.param("[", "MLmodel: ", id="not YAML"),

@@ -6,13 +6,13 @@ import math
 import threading
 from http.client import HTTPConnection
 from importlib.metadata import version
-from time import monotonic
 
 import pytest
 
 from servekit import serve
 from servekit.cli import main
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 JSON = "application/json"
@@ -59,13 +59,6 @@ def ask(url, body, path="/invocations", content_type=JSON):
         connection.close()
     is_json = response.headers["Content-Type"] in (JSON, "application/problem+json")
     return response.status, json.loads(content) if is_json else content.decode()
-
-
-def wait_until(is_true):
-    deadline, pause = monotonic() + 30, threading.Event()
-    while not is_true():
-        assert monotonic() < deadline
-        pause.wait(0.02)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +244,7 @@ def test_a_model_that_fails_does_not_show_its_traceback(odd):
     assert (status, said["error_code"]) == (400, "BAD_REQUEST")
     assert "stack_trace" not in said
     assert "secret" not in said["message"]
-    wait_until(lambda: "ValueError: as asked, with a secret" in odd.log.text)
+    wait_until(lambda: "ValueError: as asked, with a secret" in odd.log.text, "it is logged")
 
 
 def test_predictions_that_json_cannot_hold(odd):

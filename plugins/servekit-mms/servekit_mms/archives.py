@@ -8,6 +8,7 @@ from zipfile import BadZipFile, ZipFile
 
 import msgspec
 from msgspec import Struct, field
+from servekit_archiver import file_in
 
 from servekit.errors import BootError
 
@@ -161,7 +162,7 @@ def read_signature(path: Path) -> LegacySignature:
     """
     try:
         if path.is_dir():
-            return _signature_of(lambda name: (path / name).open("rb"))
+            return _signature_of(lambda name: file_in(path, name, LEGACY).open("rb"))
         with ZipFile(path) as archive:
             return _signature_of(archive.open)
     except (OSError, KeyError, BadZipFile) as error:
@@ -187,7 +188,7 @@ def _read_legacy(directory: Path, content: bytes) -> LegacyArchive:
     files = {"Signature": model.signature, "Service": model.service}
     files |= {"Symbol": model.symbol} if model.symbol else {}
     for key, name in files.items():
-        if "/" in name or not (directory / name).is_file():
+        if "/" in name or not file_in(directory, name, f"{LEGACY}: Model.{key}").is_file():
             raise BootError(f"{LEGACY}: Model.{key} names {name!r}, which is not in the archive")
     signature = _decode(model.signature, _read(directory / model.signature), LegacySignature)
     names = [each.data_name for each in signature.inputs]

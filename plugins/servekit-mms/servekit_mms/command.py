@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from servekit.errors import StartupError
+from servekit.settings.arguments import free_port, whole
 from servekit_mms import hooks
 from servekit_mms.log_file import LEVELS, rotation_of
 from servekit_mms.sinks import CLOUDWATCH, CSV, LOG
@@ -62,9 +63,9 @@ def configure(parser: argparse.ArgumentParser) -> Run:
         metavar="LANGUAGE",
         help="write build/openapi.json, and a client with an installed generator; do not serve",
     )
-    add("--port", type=int, default=8080, help="default: 8080")
+    add("--port", type=free_port, default=8080, help="default: 8080")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1")
-    add("--gpu", type=int, metavar="ID", help="given to the services; default: they use the CPU")
+    add("--gpu", type=whole, metavar="ID", help="given to the services; default: they use the CPU")
     add("--log-file", default="mms_app.log", help='default: mms_app.log; "" for none')
     add(
         "--log-rotation-time",

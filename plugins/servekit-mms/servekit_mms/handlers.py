@@ -11,6 +11,7 @@ import msgspec
 
 from servekit import InputError, Service
 from servekit.errors import BootError
+from servekit.extension import read_json
 from servekit.types import File
 from servekit_mms.handler_context import MetricsStore, MMSContext, RefusedPrediction
 from servekit_mms.modules import import_name
@@ -141,7 +142,7 @@ def _value(name: str, file: File) -> Any:
     media_type = file.content_type.partition(";")[0].strip().lower()
     try:
         if media_type == JSON:
-            return msgspec.json.decode(file.content)
+            return read_json(file.content, object)
         if media_type.startswith("text/"):
             return file.content.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

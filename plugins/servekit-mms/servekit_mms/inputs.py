@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from servekit import InputError
+from servekit.extension import read_json
 from servekit.types import File
 from servekit_mms.archives import JPEG
 from servekit_mms.description import field_text
@@ -123,7 +124,7 @@ def _value(name: str, value: Any) -> Any:
 
 def _json_of(name: str, content: bytes) -> Any:
     try:
-        return msgspec.json.decode(content)
+        return read_json(content, object)
     except msgspec.DecodeError:
         pass
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     #: writes the rows of an interval, which ended at a time in seconds since 1970
     Sink = Callable[[float, str, Sequence["Row"]], None]
 
-__all__ = ["MetricsReporter", "Row", "Totals"]
+__all__ = ["MetricsReporter", "Row", "Sink", "Totals"]
 
 INTERVAL_S: Final = 60.0
 MS_PER_S: Final = 1000.0

@@ -37,7 +37,7 @@ SEVERAL: Final = (
 
 
 def use_shim() -> None:
-    """Have ``import mms`` find the names of MMS that this plugin has."""
+    """Let ``import mms`` find the names of MMS that this plugin has."""
     if str(SHIM) not in sys.path:
         sys.path.insert(0, str(SHIM))
         invalidate_caches()

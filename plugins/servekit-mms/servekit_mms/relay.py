@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import socket
 from functools import partial
-from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from flask import Blueprint, Response, request
 
 from servekit.errors import PluginError, Unavailable
-from servekit.extension import Routes
+from servekit.extension import Routes, UnixConnection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,21 +27,6 @@ class Endpoints(msgspec.Struct):
 
     socket: str
     endpoints: list[tuple[str, str, str, dict[str, Any]]]  #: path, method, name, definition
-
-
-class CallbackConnection(HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        """Connect to *path* with the first request."""
-        super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT_S)
-        self.sock.connect(self._path)
 
 
 def relay_routes(file: Path) -> Routes:
@@ -72,11 +55,12 @@ def _relay(path: str, **_arguments: str) -> Response:
 
     :raises Unavailable: it does not.
     """
-    connection = CallbackConnection(path)
+    connection = UnixConnection(path, TIMEOUT_S)
     fields = {name: value for name, value in request.headers if name.lower() not in OURS}
-    target = request.full_path if request.query_string else request.path
     try:
-        connection.request(request.method, target, request.get_data() or None, fields)
+        connection.request(
+            request.method, request.environ["RAW_URI"], request.get_data() or None, fields
+        )
         answer = connection.getresponse()
         kept = [(name, value) for name, value in answer.getheaders() if name.lower() not in OURS]
         return Response(answer.read(), answer.status, kept)

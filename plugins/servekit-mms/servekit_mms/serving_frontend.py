@@ -66,7 +66,7 @@ class ServingFrontend:
         ModelServiceClassDef: type[ModelService],  # noqa: N803 - as in MMS
         gpu: int | None = None,
     ) -> None:
-        """Have models served with a class, once the server starts.
+        """Serve models with a class, once the server starts.
 
         :param models: for each: the name of its path, the name of its manifest, its archive or
             directory, and its manifest, which is read from there.
@@ -97,7 +97,7 @@ class ServingFrontend:
     def add_endpoint(
         self, api_definition: Mapping[str, Any], callback: Callable[..., Any], **kwargs: Any
     ) -> None:
-        """Have *callback*, with *kwargs*, answer at the first path of *api_definition*.
+        """Let *callback*, with *kwargs*, answer at the first path of *api_definition*.
 
         It runs in a thread of this process, as a view of Flask.
         """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from servekit_mms.metrics import Row, Sink
 
-__all__ = ["CLOUDWATCH", "CSV", "LOG", "sink_of", "write_csv", "write_emf", "write_log"]
+__all__ = ["CLOUDWATCH", "CSV", "LOG", "log", "sink_of", "write_csv", "write_emf", "write_log"]
 
 LOG, CSV, CLOUDWATCH = "log", "csv", "cloudwatch"
 NAMESPACE: Final = "MXNetModelServer"

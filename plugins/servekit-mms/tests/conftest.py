@@ -2,7 +2,6 @@
 """Archives as MMS writes them: by ``mxnet-model-export`` of 0.4, ``model-archiver`` of 1.1."""
 
 import json
-import socket
 import sys
 import tarfile
 import urllib.request
@@ -122,11 +121,6 @@ def no_mms(monkeypatch):
     for name in set(sys.modules) - known:
         if name.partition(".")[0] in ("mms", "service"):
             del sys.modules[name]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def get(url):

@@ -17,8 +17,9 @@ from servekit_mms.client_code import generator_command
 from servekit_mms.command import NamedArchive, configure, model_of, start_arguments, variables
 
 from servekit.errors import StartupError
+from tests.processes import free_port
 
-from .conftest import BIN, ECHO, free_port, get, write_legacy
+from .conftest import BIN, ECHO, get, write_legacy
 
 WAIT_S = 60.0
 

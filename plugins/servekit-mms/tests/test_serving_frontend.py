@@ -12,8 +12,9 @@ import pytest
 from servekit_mms import ServingFrontend
 
 from servekit.errors import BootError
+from tests.processes import free_port
 
-from .conftest import free_port, get, write_legacy
+from .conftest import get, write_legacy
 
 WAIT_S = 60.0
 

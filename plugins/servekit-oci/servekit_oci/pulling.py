@@ -81,7 +81,7 @@ def find_layer(reference: Reference, repository: OciRepository) -> Layer:
 
 
 def require(wanted: str, found: str, what: str) -> None:
-    """Pass if the digest of *what* is *wanted*.
+    """Check that the digest of *what* is *wanted*.
 
     :raises StartupError: it is another one.
     """

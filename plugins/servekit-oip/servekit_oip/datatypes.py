@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["BYTES", "DATATYPES", "OF_DTYPE", "Datatype"]
+__all__ = ["BYTES", "CONTENT", "DATATYPES", "OF_DTYPE", "Datatype"]
 
 
 class Datatype(NamedTuple):
@@ -18,6 +18,8 @@ class Datatype(NamedTuple):
 
 
 BYTES: Final = Datatype("BYTES", "str", 0, "TYPE_STRING")
+#: the same with elements that are any bytes, for models without a signature
+CONTENT: Final = BYTES._replace(dtype="bytes")
 _ALL: Final = (
     Datatype("BOOL", "bool", 1, "TYPE_BOOL"),
     Datatype("UINT8", "uint8", 1, "TYPE_UINT8"),

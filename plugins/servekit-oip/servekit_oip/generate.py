@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -11,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from servekit.errors import BodyMalformed, InputError
-from servekit.extension import EncodedResponse, Envelope
-from servekit_oip.signature import STREAM, model_tensors
+from servekit.extension import EncodedInput, EncodedResponse, Envelope
+from servekit_oip.signature import STREAM, RowForm, model_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Generate"]
 
 JSON: Final = "application/json"
+BINARY: Final = "application/octet-stream"
+PARAMETERS: Final = "parameters"
 OBJECT: Final = "object"  #: the JSON Schema type of an object
 TEXT_INPUT, TEXT_OUTPUT = "text_input", "text_output"
 
@@ -38,7 +41,8 @@ class Generate(Envelope):
 
     - A service whose inputs are objects gets the string as ``text_input``, and the parameters
       beside it.
-    - A model with a signature gets the members of the body that are its inputs, as one row.
+    - A model with a signature gets the members of the body, or of its ``parameters``, that are its
+      inputs, as one row. A single element need not be in a list, and is not in the response.
     - Any other service gets the string, and takes no parameters.
     """
 
@@ -65,26 +69,47 @@ class Generate(Envelope):
             return [{TEXT_INPUT: asked.text_input, **asked.parameters}]
         if asked.parameters:
             raise InputError("parameters: the model takes a string only")
+        if self._tensors.input_form is RowForm.BYTES:
+            return [EncodedInput(BINARY, asked.text_input.encode())]
         return [asked.text_input]
 
     def _row(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs in *body*, which may be in its ``parameters``.
+
+        :raises InputError: one is in both.
+        """
         inputs = self._tensors.inputs
-        row = {name: body[name] for name in inputs if name in body}
-        for name, value in row.items():
-            shape = inputs[name].shape
-            if not isinstance(value, list) and shape:  # one element stands for a row of one
-                row[name] = np.full([1 if size == -1 else size for size in shape], value, object)
-                row[name] = row[name].tolist()
-        return row
+        nested = {} if PARAMETERS in inputs else body.get(PARAMETERS, {})
+        if not isinstance(nested, dict):
+            raise InputError("parameters: expected an object")
+        twice = [name for name in inputs if name in body and name in nested]
+        if twice:
+            raise InputError(f"input {twice[0]!r} is there twice")
+        members = {**nested, **body}
+        return {
+            name: _wrapped(members[name], spec.shape)
+            for name, spec in inputs.items()
+            if name in members
+        }
 
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the output; the outputs of a model that streams are joined."""
         (output,) = outputs
-        if self._tensors.streams and all(isinstance(each, str) for each in output):
-            output = "".join(output)
+        if self._tensors.streams:
+            output = self._joined(output)
         if request.is_stream:
             return EncodedResponse(body=self.encode_output(request, output), media_type=STREAM)
         return EncodedResponse(body=self._written(output))
+
+    def _joined(self, outputs: Sequence[Any]) -> Any:
+        """Return all *outputs* of a stream as one: strings joined, other values as a list."""
+        if self._tensors.gives_signature and all(isinstance(each, Mapping) for each in outputs):
+            columns: dict[str, list[Any]] = {}
+            for name, value in chain.from_iterable(each.items() for each in outputs):
+                columns.setdefault(name, []).append(_unwrapped(value))
+            return {name: _text_or_list(values) for name, values in columns.items()}
+        has_lists = self._tensors.gives_signature
+        return _text_or_list([*map(_unwrapped, outputs)] if has_lists else outputs)
 
     def encode_output(self, request: EnvelopeRequest, output: Any) -> bytes:  # noqa: ARG002
         """Return the event of *output*."""
@@ -94,4 +119,27 @@ class Generate(Envelope):
         if not isinstance(output, Mapping):
             names = self._tensors.outputs if self._tensors.gives_signature else (TEXT_OUTPUT,)
             output = {next(iter(names)): output}
+        if self._tensors.gives_signature:
+            output = {name: _unwrapped(value) for name, value in output.items()}
         return self.codecs.write(JSON, {**self._names, **output})
+
+
+def _wrapped(value: Any, shape: Sequence[int]) -> Any:
+    """Return *value* with the axes of *shape*, if it is one element and they hold just that."""
+    is_one = not isinstance(value, list) and all(size in (-1, 1) for size in shape)
+    for _ in shape if is_one else ():
+        value = [value]
+    return value
+
+
+def _text_or_list(values: Sequence[Any]) -> str | Sequence[Any]:
+    return "".join(values) if all(isinstance(each, str) for each in values) else values
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the only element of *value*, an array or lists; otherwise *value* itself."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        return value.reshape(-1)[0]
+    while isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return value

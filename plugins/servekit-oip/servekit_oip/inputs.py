@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from servekit.errors import InputError
 from servekit.extension import EncodedInput, Rows
 from servekit_oip.datatypes import DATATYPES
+from servekit_oip.signature import RowForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["InputTensors"]
 
 JSON: Final = "application/json"
+CONTENT: Final = "application/octet-stream"
+OBJECT: Final = b"{"  #: how the JSON of a file begins
 SHOWN: Final = 80  #: characters of what a client sent, in an error
 LARGEST: Final = 2**63  #: no axis is so long
 
@@ -26,7 +29,7 @@ class InputTensors:
     """Collects the tensors of one request. ``expect`` comes before the content of each is read."""
 
     def __init__(self, tensors: ModelTensors) -> None:
-        """Have none of *tensors* yet."""
+        """Begin without any of *tensors*."""
         self._tensors = tensors
         self._arrays: dict[str, Array] = {}
         self._rows = -1
@@ -80,8 +83,15 @@ class InputTensors:
             raise InputError(f"input {missing[0]!r} is missing")
         if self._tensors.takes_signature:
             return [Rows(self._arrays, self._rows)]
-        (strings,) = self._arrays.values()
-        elements: list[str] = strings.reshape(-1).tolist()
-        if self._tensors.takes_text:
-            return list(elements)
-        return [EncodedInput(JSON, text.encode()) for text in elements]
+        (array,) = self._arrays.values()
+        elements: list[Any] = array.reshape(-1).tolist()
+        form = self._tensors.input_form
+        if form is RowForm.TEXT:
+            return elements
+        return [EncodedInput(_content_type(form, element), element) for element in elements]
+
+
+def _content_type(form: RowForm, element: bytes) -> str:
+    """Return the content type of *element* as the body of a request."""
+    is_file = form is RowForm.FILE and not element.startswith(OBJECT)
+    return CONTENT if is_file or form is RowForm.BYTES else JSON

@@ -28,9 +28,19 @@ def top(
     count = min(count, rows.shape[1])
     found = np.empty((len(rows), count), object)
     for place, row in enumerate(rows):
-        for rank, index in enumerate(np.argsort(-row.astype(float), kind="stable")[:count]):
+        for rank, index in enumerate(_descending(row)[:count]):
             found[place, rank] = _told(row[index].item(), int(index), labels)
     return found
+
+
+def _descending(row: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """Return the indices of the elements of *row*, largest first; equal ones keep their order.
+
+    Integers of 64 bits are compared unchanged: as floats, large ones would be equal.
+    """
+    if row.dtype.kind in "iu":
+        return len(row) - 1 - np.argsort(row[::-1], kind="stable")[::-1]
+    return np.argsort(-row.astype(float), kind="stable")  # bfloat16, too
 
 
 def _told(value: float, index: int, labels: tuple[str, ...]) -> str:

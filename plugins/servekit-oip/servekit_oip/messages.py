@@ -8,9 +8,28 @@ from msgspec import Struct
 
 from servekit.errors import BodyMalformed, InputError
 
-__all__ = ["InferRequest", "RequestedInput", "RequestedOutput", "read_request"]
+__all__ = [
+    "ALL_BINARY",
+    "ALL_JSON",
+    "NO_PARAMETERS",
+    "USUAL",
+    "InferRequest",
+    "OutputsWanted",
+    "RequestParameters",
+    "RequestedInput",
+    "RequestedOutput",
+    "State",
+    "read_request",
+    "wanted_outputs",
+]
 
 NO_TEXT = msgspec.Raw()
+ALL_JSON, ALL_BINARY = "json", "binary"  #: every output of the model, in one form
+
+#: name, whether it is bytes, and how many classes, of each output; or ``ALL_JSON``, ``ALL_BINARY``
+OutputsWanted = str | list[tuple[str, bool, int]]
+State = tuple[str, OutputsWanted]  #: the id of a request, and the outputs that it wants
+USUAL: State = "", ALL_JSON  #: the state of most requests, as the same object
 
 
 class InputParameters(Struct, frozen=True):
@@ -51,12 +70,15 @@ class RequestParameters(Struct, frozen=True):
     binary_data_output: bool = False  #: the default of ``binary_data``
 
 
+NO_PARAMETERS = RequestParameters()
+
+
 class InferRequest(Struct):
     """A whole request."""
 
     inputs: list[RequestedInput]
     id: str = ""
-    parameters: RequestParameters = RequestParameters()
+    parameters: RequestParameters = NO_PARAMETERS
     outputs: list[RequestedOutput] = []
 
 
@@ -75,3 +97,25 @@ def read_request(text: bytes | memoryview) -> InferRequest:
         raise InputError(f"request: {error}".replace("`", "")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyMalformed(f"request: {error}") from None
+
+
+def wanted_outputs(asked: InferRequest) -> OutputsWanted:
+    """Return the outputs that *asked*, or what is like it, wants.
+
+    :raises InputError: one cannot be sent so. Their names are not looked at.
+    """
+    is_binary = asked.parameters.binary_data_output
+    if not asked.outputs:
+        return ALL_BINARY if is_binary else ALL_JSON
+    return [_asked_for(each, is_binary) for each in asked.outputs]
+
+
+def _asked_for(output: RequestedOutput, is_binary: bool) -> tuple[str, bool, int]:
+    parameters = output.parameters
+    if parameters.shared_memory_region is not None:
+        raise InputError(f"output {output.name!r}: shared memory is not supported")
+    if parameters.classification < 0:
+        raise InputError(f"output {output.name!r}: classification is below 0")
+    if parameters.binary_data is not None:
+        is_binary = parameters.binary_data
+    return output.name, is_binary, parameters.classification

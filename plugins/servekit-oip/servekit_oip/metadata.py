@@ -68,7 +68,10 @@ def model_config(model: ModelView) -> dict[str, Any]:
         "max_batch_size": 1 if tensors.streams else model.max_batch_size,
         "input": [_configured(spec) for spec in tensors.inputs.values()],
         "output": [_configured(spec) for spec in tensors.outputs.values()],
-        "instance_group": [{"name": model.name, "kind": "KIND_CPU", "count": 1}],
+        "instance_group": [
+            {"name": f"{model.name}_{place}", "kind": "KIND_CPU", "count": count}
+            for place, count in enumerate(model.replicas.values())
+        ],
         "dynamic_batching": {},
         "parameters": {},
         "model_transaction_policy": {"decoupled": tensors.streams},
@@ -84,7 +87,10 @@ def _configured(spec: ModelTensor) -> dict[str, Any]:
 
 
 def model_statistics(model: ModelView, counted: ModelStatistics) -> dict[str, Any]:
-    """Return the statistics of one version of a model; times are in nanoseconds."""
+    """Return the statistics of one version of a model; times are in nanoseconds.
+
+    Nobody notes when the last inference was, so that is 0.
+    """
     good = sum(count for status, count in counted.statuses.items() if status < 400)
     bad = sum(counted.statuses.values()) - good
     return {
@@ -95,11 +101,11 @@ def model_statistics(model: ModelView, counted: ModelStatistics) -> dict[str, An
         "execution_count": counted.batches,
         "inference_stats": {
             "success": _times(good, counted.response_s),
-            "fail": _times(bad, 0.0),
+            "fail": _times(bad, counted.failed_s),
             "queue": _times(counted.batches, counted.queue_s),
-            "compute_input": _times(counted.batches, 0.0),
+            "compute_input": _times(counted.batches, counted.decode_s),
             "compute_infer": _times(counted.batches, counted.predict_s),
-            "compute_output": _times(counted.batches, 0.0),
+            "compute_output": _times(counted.batches, counted.encode_s),
             "cache_hit": _times(0, 0.0),
             "cache_miss": _times(0, 0.0),
         },

@@ -12,7 +12,7 @@ from servekit.errors import InputError, ResultNotEncodable
 from servekit.extension import Rows
 from servekit_oip.datatypes import BYTES
 from servekit_oip.labels import top
-from servekit_oip.signature import OUTPUT
+from servekit_oip.signature import OUTPUT, RowForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["OutputTensors"]
 
 JSON: Final = "application/json"
+UNORDERED: Final = ("BOOL", "BYTES")  #: datatypes whose elements cannot be classified
 SHOWN: Final = 80  #: characters of what a client sent, in an error
 
 
@@ -39,15 +40,30 @@ class OutputTensors:
         :param directory: of the model; its ``labels.txt`` names the classes.
         """
         self._tensors, self._codecs, self._directory = tensors, codecs, directory
+        self._is_text = tensors.output_form is RowForm.TEXT
 
-    def check_name(self, name: str) -> None:
-        """Pass if the model has the output *name*.
+    def check_whole(self, *, is_split: bool) -> None:
+        """Check that one response has room for all outputs of a row.
 
-        :raises InputError: it has not.
+        :param is_split: the stages run in separate workers, so that nothing can be streamed.
+        :raises InputError: they come one by one, and each of them fills the tensors.
         """
-        if name not in self._tensors.outputs:
+        if self._tensors.streams and self._tensors.gives_signature:
+            which = "generate" if is_split else "generate_stream, or ModelStreamInfer"
+            raise InputError(f"the model streams its outputs: use {which}")
+
+    def check(self, name: str, classes: int) -> None:
+        """Check that the model has the output *name*, with elements that can be ordered if need be.
+
+        :param classes: how many of the largest elements the client wants; 0 for all elements.
+        :raises InputError: it has not, or they have none.
+        """
+        spec = self._tensors.outputs.get(name)
+        if spec is None:
             known = ", ".join(self._tensors.outputs)
             raise InputError(f"unexpected output {name[:SHOWN]!r}; the model has {known}")
+        if classes and spec.datatype.name in UNORDERED:
+            raise InputError(f"output {name!r}: only numbers can be classified")
 
     def arrays(self, outputs: Sequence[Any]) -> dict[str, Array]:
         """Return an array ``[rows, *shape]`` for each output of the model.
@@ -64,13 +80,8 @@ class OutputTensors:
         array[:, 0] = written
         return {name: array}
 
-    def classes(self, name: str, array: Array, count: int) -> tuple[Datatype, Array]:
-        """Return the *count* largest elements of each row of the output *name*, as BYTES.
-
-        :raises InputError: it has no order.
-        """
-        if array.dtype.kind not in "iuf":
-            raise InputError(f"output {name!r}: only numbers can be classified")
+    def classes(self, array: Array, count: int) -> tuple[Datatype, Array]:
+        """Return the *count* largest elements of each row of *array*, as BYTES."""
         return BYTES, top(array, count, self._directory)
 
     def datatype(self, name: str) -> Datatype:
@@ -86,7 +97,7 @@ class OutputTensors:
         return Rows({name: _array(each)[np.newaxis] for name, each in values.items()}, 1)
 
     def _string(self, output: Any) -> bytes | str:
-        if isinstance(output, bytes) or (isinstance(output, str) and self._tensors.gives_text):
+        if isinstance(output, bytes) or (isinstance(output, str) and self._is_text):
             return output
         return self._codecs.write(JSON, output)
 

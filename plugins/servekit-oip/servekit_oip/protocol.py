@@ -33,7 +33,6 @@ REPOSITORY: Final = re.compile(r"/v2/repository/(?:index|models/[^/]+/(?:load|un
 VERBS: Final = ("infer", "generate", "generate_stream")
 LENGTH_FIELD: Final = b"inference-header-content-length"
 READING: Final = (b"GET", b"HEAD")
-MOST_CALLS: Final = 256  #: paths whose call is remembered
 
 
 class OpenInference(Protocol):
@@ -41,11 +40,12 @@ class OpenInference(Protocol):
 
     paths = ("/v2", "/v2/")
     envelope = "servekit_oip.envelope:OipRequests"
+    call_headers = (LENGTH_FIELD,)
+    keep_alive = b": \n\n"
 
     def __init__(self, server: Server) -> None:
         """Answer for the models of *server*."""
         self._server = server
-        self._calls: dict[bytes, PredictionCall] = {}  #: by path
         self._pages = {
             "/v2": server_metadata,
             "/v2/health/live": lambda: {"live": True},
@@ -61,33 +61,15 @@ class OpenInference(Protocol):
 
     def find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError | None:
         """Return what the path of *head* names; ``None`` for the repository, which waits."""
-        call = self._calls.get(head.path)
-        if call is None:
-            return self._find_other(head)
-        if head.method != b"POST":
-            return MethodNotAllowed("allowed here: POST", allow="POST")
-        length = head.headers.get(LENGTH_FIELD)
-        if length is None:
-            return call
-        parameters = {**call.parameters, "length": length.decode("latin-1").strip(" \t")}
-        return msgspec.structs.replace(call, parameters=parameters)
-
-    def _find_other(
-        self, head: RequestHead
-    ) -> PredictionCall | HttpResponse | ServekitError | None:
         path = head.path.decode("utf-8", "replace")
         if REPOSITORY.fullmatch(path) and head.method == b"POST":
             return None
         page, found = self._pages.get(path), MODEL.fullmatch(path)
         model, version, verb = found.groups("") if found else ("", "", "")
         if found is not None and verb in VERBS:
-            is_stream = verb == "generate_stream"
-            if len(self._calls) >= MOST_CALLS:
-                self._calls.clear()
-            self._calls[head.path] = PredictionCall(
-                model=model, version=version, parameters={"verb": verb}, is_stream=is_stream
-            )
-            return self.find(head)
+            if head.method != b"POST":
+                return MethodNotAllowed("allowed here: POST", allow="POST")
+            return _call(model, version, verb, head.headers.get(LENGTH_FIELD))
         if page is None and (found is None or verb not in self._model_pages):
             return RouteNotFound("no route has this path")
         if head.method not in READING:
@@ -119,7 +101,7 @@ class OpenInference(Protocol):
         return {"ready": True}
 
     def _model_ready(self, default: ModelView, found: ModelView) -> dict[str, Any]:
-        if self._server.why_not_ready(default.name):
+        if self._server.why_not_ready(default.name, found.version):
             raise NotReady
         return {"name": found.name, "ready": True}
 
@@ -159,6 +141,14 @@ class OpenInference(Protocol):
     def openapi(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the paths of the protocol."""
         return fragment(document, self._server.models)
+
+
+def _call(model: str, version: str, verb: str, length: bytes | None) -> PredictionCall:
+    parameters = {"verb": verb}
+    if length is not None:
+        parameters["length"] = length.decode("latin-1").strip(" \t")
+    is_stream = verb == "generate_stream"
+    return PredictionCall(model=model, version=version, parameters=parameters, is_stream=is_stream)
 
 
 def _each_version(model: ModelView) -> list[ModelView]:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model repository extension: lists, loads and unloads models, with the management token."""
+"""The model repository extension: lists, loads and unloads models.
+
+Callers have the management token, unless the operator has opened the repository to everybody.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,9 +14,10 @@ import msgspec
 from flask import Blueprint, Response, request
 from msgspec import Struct
 
-from servekit.errors import BodyMalformed, InputError, ServekitError
-from servekit.extension import Load, ReloadModels, Unload, error_fields
+from servekit.errors import BodyMalformed, InputError, ModelNotFound, ServekitError
+from servekit.extension import Load, ReloadModels, Swap, Unload, error_fields, read_json
 from servekit_oip.errors import error_body, http_status
+from servekit_oip.metadata import versions_of
 
 if TYPE_CHECKING:
     from servekit.extension import OperationRow, Server
@@ -30,6 +35,7 @@ class LoadParameters(Struct, frozen=True):
     """The parameters of a load."""
 
     config: str = ""  #: JSON
+    source: str = ""  #: path or URL; "" is for a model that is known, or in the model store
 
 
 class LoadRequest(Struct):
@@ -74,40 +80,65 @@ class Repository:
         self.note_sources()
         models, rows = self._server.models, []
         for name, model in models.items():
-            is_ready = not self._server.why_not_ready(name)
-            versions = dict.fromkeys([model.version, *(v.version for v in model.others.values())])
-            state = "READY" if is_ready else "UNAVAILABLE"
-            reason = "" if is_ready else "not ready"
-            rows += [
-                {"name": name, "version": each, "state": state, "reason": reason}
-                for each in versions
-            ]
+            rows += [self._row(name, version) for version in versions_of(model)]
         gone = (name for name in self._sources if name not in models)
         rows += [{"name": name, "state": "UNAVAILABLE", "reason": "unloaded"} for name in gone]
         if asked.get("ready"):
             rows = [row for row in rows if row["state"] == "READY"]
         return _json(rows)
 
+    def _row(self, name: str, version: str) -> dict[str, str]:
+        is_ready = not self._server.why_not_ready(name, version)
+        state, reason = ("READY", "") if is_ready else ("UNAVAILABLE", "not ready")
+        return {"name": name, "version": version, "state": state, "reason": reason}
+
     def load(self, name: str) -> Response:
-        """Load a model that was unloaded, or what has changed of one that serves."""
+        """Load a model, or what has changed of one that serves."""
+        self.note_sources()
         try:
-            settings = _settings(_body(LoadRequest).parameters.config)
+            parameters = _body(LoadRequest).parameters
+            settings = _settings(parameters.config)
+            source = self._source(name, parameters.source)
         except ServekitError as error:
             return _failed("load", name, http_status(error), str(error))
-        self.note_sources()
-        if name not in self._sources:
-            return _failed("load", name, 404, "no model of this name is or was served")
-        if name in self._server.models and not settings:
+        is_served, is_new = name in self._server.models, source != self._sources.get(name)
+        if is_served and is_new:
+            swap = Swap(model=name, source=source, settings=settings, watch_s=0, keep_s=0)
+            return self._run("load", name, swap)
+        if is_served and not settings:
             return self._run("load", name, ReloadModels(model=name))
-        order = Load(source=self._sources[name], model=name, settings=settings)
-        return self._run("load", name, order)
+        return self._run("load", name, Load(source=source, model=name, settings=settings))
+
+    def _source(self, name: str, given: str) -> str:
+        """Return where the model *name* is: *given*, as before, or in the model store.
+
+        :raises ModelNotFound: nobody knows.
+        :raises ServekitError: *given* is not from somebody who may manage the server.
+        """
+        if given:
+            text = request.headers.get("Authorization")
+            refusal = self._server.judge_manager(text.encode("latin-1") if text else None)
+            if refusal is not None:
+                raise refusal
+            return given
+        if name in self._sources:
+            return self._sources[name]
+        store = self._server.settings.model_store
+        if store and not name.startswith("."):
+            for path in (Path(store, name), Path(store, f"{name}.mar")):
+                if path.exists():
+                    return str(path)
+        where = " or in the model store" if store else ""
+        raise ModelNotFound(f"no model of this name is or was served{where}")
 
     def unload(self, name: str) -> Response:
         """Unload a model with all of its versions."""
         self.note_sources()
         return self._run("unload", name, Unload(model=name))
 
-    def _run(self, verb: str, name: str, operation: Load | ReloadModels | Unload) -> Response:
+    def _run(
+        self, verb: str, name: str, operation: Load | ReloadModels | Swap | Unload
+    ) -> Response:
         row: OperationRow = self._server.operate(operation, WAIT_S)
         if row.state == "done":
             self._wait_ready(name)
@@ -131,7 +162,7 @@ def _settings(config: str) -> dict[str, Any]:
     if not config:
         return {}
     try:
-        override = msgspec.json.decode(config, type=ConfigOverride)
+        override = read_json(config, ConfigOverride)
         return {"batching": {"max_batch_size": int(override.max_batch_size)}}
     except ValueError as error:  # every error of msgspec is one
         raise InputError(f"config: {error}".replace("`", "")) from None
@@ -143,7 +174,7 @@ def _body(kind: Any) -> Any:
     :raises BodyMalformed: it is not.
     """
     try:
-        return msgspec.json.decode(request.get_data() or b"{}", type=kind)
+        return read_json(request.get_data() or b"{}", kind)
     except ValueError as error:
         raise BodyMalformed(f"request: {error}".replace("`", "")) from None
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from servekit_oip.datatypes import BYTES, OF_DTYPE, Datatype
+from servekit_oip.datatypes import BYTES, CONTENT, OF_DTYPE, Datatype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,11 +16,19 @@ if TYPE_CHECKING:
 
     from servekit.extension import ModelView
 
-__all__ = ["OUTPUT", "STREAM", "ModelTensor", "ModelTensors", "model_tensors"]
+__all__ = ["OUTPUT", "STREAM", "ModelTensor", "ModelTensors", "RowForm", "model_tensors"]
 
 INPUT, OUTPUT = "input", "output"  #: the tensors of a model without a signature
-TEXT: Final = "string"  #: the JSON Schema type of strings
 STREAM: Final = "text/event-stream"
+
+
+class RowForm(Enum):
+    """The meaning of an element in the tensor of a model without a signature."""
+
+    JSON = "JSON of the input or output"
+    TEXT = "the string itself"
+    BYTES = "the bytes themselves"
+    FILE = 'the content of a file, or the JSON ``{"b64": ...}``'
 
 
 class ModelTensor(NamedTuple):
@@ -47,16 +56,15 @@ class ModelTensor(NamedTuple):
 class ModelTensors:
     """The inputs and outputs of a model, each with an axis of rows in front.
 
-    Without a signature, a row is one string in the tensor ``input``: the input itself if the
-    service takes ``str``, otherwise its JSON. It is the same for ``output``.
+    Without a signature, a row is one element in the tensor ``input``, and in ``output``.
     """
 
     inputs: Mapping[str, ModelTensor]
     outputs: Mapping[str, ModelTensor]
     takes_signature: bool  #: the inputs are those of the signature
     gives_signature: bool  #: the outputs are those of the signature
-    takes_text: bool  #: without a signature: an input is a string, not its JSON
-    gives_text: bool  #: the same for outputs
+    input_form: RowForm  #: without a signature
+    output_form: RowForm  #: the same for outputs
     streams: bool  #: outputs of one input come one by one
 
 
@@ -70,15 +78,25 @@ def model_tensors(model: ModelView) -> ModelTensors:
     output_schema = interface.output_schema
     if streams:  # the schema is that of the list of outputs
         output_schema = output_schema.get("items", {})
+    form = _form_of(interface.input_schema)
+    datatype = BYTES if form is RowForm.TEXT else CONTENT
     return ModelTensors(
-        inputs=inputs or {INPUT: ModelTensor(INPUT, BYTES, (1,))},
+        inputs=inputs or {INPUT: ModelTensor(INPUT, datatype, (1,))},
         outputs=outputs or {OUTPUT: ModelTensor(OUTPUT, BYTES, (1,))},
         takes_signature=bool(inputs),
         gives_signature=bool(outputs),
-        takes_text=interface.input_schema.get("type") == TEXT,
-        gives_text=output_schema.get("type") == TEXT,
+        input_form=form,
+        output_form=_form_of(output_schema),
         streams=streams,
     )
+
+
+def _form_of(schema: Mapping[str, Any]) -> RowForm:
+    """Return the form of the elements that *schema*, a JSON Schema, describes."""
+    if schema.get("type") == "string":
+        return RowForm.BYTES if "contentEncoding" in schema else RowForm.TEXT
+    content = schema.get("properties", {}).get("b64", {})
+    return RowForm.FILE if "contentEncoding" in content else RowForm.JSON
 
 
 def _specs(declared: Sequence[Mapping[str, Any]] | None) -> dict[str, ModelTensor]:

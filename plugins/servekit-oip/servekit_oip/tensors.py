@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 
     from servekit_oip.datatypes import Datatype
 
-__all__ = ["Array", "from_buffer", "from_json", "from_values", "to_buffer", "to_texts"]
+__all__ = [
+    "Array",
+    "array_of",
+    "from_buffer",
+    "from_json",
+    "from_values",
+    "list_of",
+    "to_buffer",
+    "to_texts",
+]
 
 Array = np.ndarray[Any, Any]
 
+TEXT: Final = "str"  #: the dtype of BYTES that are UTF-8
 LENGTH: Final = Struct("<I")  #: before each element of BYTES
 #: a number has to stay below this, so that it does not round to infinity
 FINITE: Final = {
@@ -30,6 +40,8 @@ FINITE: Final = {
     "BF16": 2.0**128 - 2.0**119 - 2.0**103,
     "FP32": 2.0**128 - 2.0**103,
 }
+#: raised by msgspec for JSON that is malformed, not UTF-8, too deep, or has too large a number
+BROKEN: Final = (ValueError, RecursionError)
 MOST: Final = 2**63 - 1  #: the largest bound of integers that msgspec checks
 
 
@@ -41,13 +53,14 @@ def from_buffer(
 ) -> Array:
     """Return the tensor *name* over *content*, its little-endian elements; read-only.
 
-    BYTES are objects of ``str``.
+    BYTES are objects of ``str``, or of ``bytes`` if that is the dtype of *datatype*.
 
     :raises InputError: *content* has another size, or elements that cannot be.
     """
     count = math.prod(shape)
     if not datatype.size:
-        return _objects(_read_texts(name, content, count), shape)
+        elements = _read_elements(name, datatype, content, count)
+        return array_of(datatype, elements).reshape(shape)
     if len(content) != count * datatype.size:
         expected = str(count * datatype.size)[:40]
         raise InputError(f"input {name!r}: {len(content)} bytes, expected {expected}")
@@ -58,8 +71,11 @@ def from_buffer(
     return np.frombuffer(content, np.dtype(datatype.dtype).newbyteorder("<")).reshape(shape)
 
 
-def _read_texts(name: str, content: bytes | memoryview, count: int) -> list[str]:
-    texts, at = [], 0
+def _read_elements(
+    name: str, datatype: Datatype, content: bytes | memoryview, count: int
+) -> list[Any]:
+    elements, at = list[Any](), 0
+    is_text = datatype.dtype == TEXT
     if count * LENGTH.size > len(content):
         raise InputError(f"input {name!r}: {len(content)} bytes hold fewer elements than its shape")
     for _ in range(count):
@@ -69,10 +85,11 @@ def _read_texts(name: str, content: bytes | memoryview, count: int) -> list[str]
         at = start + LENGTH.unpack_from(content, at)[0]
         if at > len(content):
             raise InputError(f"input {name!r}: an element is longer than the rest of the tensor")
-        texts.append(_text(name, content[start:at]))
+        element = content[start:at]
+        elements.append(_text(name, element) if is_text else bytes(element))
     if at != len(content):
         raise InputError(f"input {name!r}: {len(content) - at} bytes after its last element")
-    return texts
+    return elements
 
 
 def _text(name: str, content: bytes | memoryview) -> str:
@@ -103,15 +120,30 @@ def to_texts(array: Array) -> list[bytes]:
 def from_values(
     name: str, datatype: Datatype, shape: Sequence[int], values: Iterable[Any]
 ) -> Array:
-    """Return the tensor *name* with *values*, a flat list of its elements.
+    """Return the tensor *name* with *values*, a flat list of its elements as protobuf has them.
 
-    :raises InputError: an element is not of *datatype*, or there are too many or too few.
+    Integers may be out of the range of *datatype*; other elements are of its kind. Elements of
+    BYTES are ``bytes``.
+
+    :raises InputError: an element does not fit, or there are too many or too few.
+    """
+    elements = list(values)
+    if datatype.dtype == TEXT:
+        elements = [_text(name, element) for element in elements]
+    elif np.dtype(_dtype(datatype)).kind in "iu":
+        elements = _checked(name, datatype, elements)
+    return _shaped(name, datatype, shape, elements)
+
+
+def _checked(name: str, datatype: Datatype, values: list[Any]) -> list[Any]:
+    """Return *values* if they may be elements of *datatype* in JSON.
+
+    :raises InputError: they may not.
     """
     try:
-        checked = msgspec.convert(list(values), _list_of(datatype, 1))
+        return cast("list[Any]", msgspec.convert(values, list_of(datatype, 1)))
     except msgspec.ValidationError as error:
         raise InputError(f"input {name!r}: {_reason(error)}") from None
-    return _shaped(name, datatype, shape, checked)
 
 
 def from_json(name: str, datatype: Datatype, shape: Sequence[int], text: msgspec.Raw) -> Array:
@@ -119,7 +151,7 @@ def from_json(name: str, datatype: Datatype, shape: Sequence[int], text: msgspec
 
     How the lists nest does not matter; only the number of elements does.
 
-    :raises InputError: as ``from_values``.
+    :raises InputError: an element is not of *datatype*, or there are too many or too few.
     """
     found = read_numbers(datatype, text)
     if found is not None:
@@ -128,6 +160,15 @@ def from_json(name: str, datatype: Datatype, shape: Sequence[int], text: msgspec
         values = _decoder(datatype, 1)(text)
     except msgspec.ValidationError as error:
         return _from_nested(name, datatype, shape, text, error)
+    except BROKEN as error:
+        raise InputError(f"input {name!r}: {_reason(error)}") from None
+    return _of_json(name, datatype, shape, values)
+
+
+def _of_json(name: str, datatype: Datatype, shape: Sequence[int], values: list[Any]) -> Array:
+    """Return the tensor of *values*, whose elements of BYTES are ``str``."""
+    if not datatype.size and datatype.dtype != TEXT:
+        values = [text.encode() for text in values]
     return _shaped(name, datatype, shape, values)
 
 
@@ -138,17 +179,20 @@ def _from_nested(
 
     :param error: why *text* is not a flat list of elements.
     """
-    if len(shape) > 1:
+    if len(shape) > 1 and datatype.size:
         try:
             array = np.array(_decoder(datatype, len(shape))(text), _dtype(datatype))
             if array.shape == tuple(shape):
                 return array
         except ValueError:  # msgspec's errors are some; and lists of different lengths
             pass
-    values = msgspec.json.decode(text)
+    try:
+        values = msgspec.json.decode(text)
+    except BROKEN as broken:
+        raise InputError(f"input {name!r}: {_reason(broken)}") from None
     if not isinstance(values, list) or not any(isinstance(each, list) for each in values):
         raise InputError(f"input {name!r}: {_reason(error)}") from None
-    return from_values(name, datatype, shape, _flat(values))
+    return _of_json(name, datatype, shape, _checked(name, datatype, _flat(values)))
 
 
 def _flat(values: list[Any]) -> list[Any]:
@@ -168,10 +212,8 @@ def _flat(values: list[Any]) -> list[Any]:
 def _shaped(name: str, datatype: Datatype, shape: Sequence[int], values: list[Any]) -> Array:
     if len(values) != math.prod(shape):
         raise _wrong_count(name, len(values), shape)
-    if not datatype.size:
-        return _objects(values, shape)
     try:
-        return np.array(values, datatype.dtype).reshape(shape)
+        return array_of(datatype, values).reshape(shape)
     except OverflowError:
         raise InputError(f"input {name!r}: an element does not fit {datatype.name}") from None
 
@@ -187,10 +229,12 @@ def _wrong_count(name: str, found: int, shape: Sequence[int]) -> InputError:
     return InputError(f"input {name!r}: {found} elements, expected {expected}")
 
 
-def _objects(texts: list[str], shape: Sequence[int]) -> Array:
-    array = np.empty(len(texts), object)
-    array[:] = texts
-    return array.reshape(shape)
+def array_of(datatype: Datatype, values: list[Any]) -> Array:
+    """Return the flat array of *values*, which are elements of *datatype*.
+
+    :raises OverflowError: one is too large for it.
+    """
+    return np.array(values, _dtype(datatype))
 
 
 def _dtype(datatype: Datatype) -> Any:
@@ -199,11 +243,11 @@ def _dtype(datatype: Datatype) -> Any:
 
 @cache
 def _decoder(datatype: Datatype, depth: int) -> Callable[[Any], Any]:
-    return msgspec.json.Decoder(_list_of(datatype, depth)).decode
+    return msgspec.json.Decoder(list_of(datatype, depth)).decode
 
 
 @cache
-def _list_of(datatype: Datatype, depth: int) -> Any:
+def list_of(datatype: Datatype, depth: int) -> Any:
     """Return the type of *depth* nested lists with elements of *datatype*."""
     nested: Any = {"b": bool, "f": float, "O": str}.get(np.dtype(_dtype(datatype)).kind)
     if datatype.name in FINITE:

@@ -310,7 +310,37 @@ def pages():
         yield WireRequest(f"POST {path}", path, good)
 
 
+def generations():
+    for model, bodies in {
+        "total": [
+            *({"x": 5}, {"x": [1, 2]}, {"x": [5]}, {}, {"x": []}, {"x": None}, {"x": "a"}),
+            *({"x": [1, 2], "z": 3}, {"x": [1, 2], "parameters": {"z": 3}}, {"x": True}),
+            *({"parameters": {"x": [1, 2]}}, {"x": 1, "parameters": {"x": 1}}, [1], {"z": 1}),
+        ],
+        "four": [
+            *({"x": 5}, {"x": [5]}, {"x": [1, 2, 3, 4]}, {"x": [1, 2, 3]}, {"x": [[1, 2, 3, 4]]}),
+            *({"x": [1, 2, 3, 4, 5]}, {"x": []}),
+        ],
+        "complete": [
+            {"text_input": "a", "max_tokens": 3},
+            {"text_input": ["a"], "max_tokens": [3]},
+            {"text_input": "ä", "parameters": {"max_tokens": 3}},
+            {"text_input": "a", "max_tokens": 3, "parameters": {"max_tokens": 4}},
+            {"text_input": "a", "max_tokens": 3, "parameters": {"top_k": 4}},
+            {"text_input": "a"},
+            {"text_input": 7, "max_tokens": 3},
+            {"text_input": "a", "max_tokens": "3"},
+            {"text_input": ["a", "b"], "max_tokens": 3},
+        ],
+        "none": [{"text_input": "a"}],
+    }.items():
+        for body in bodies:
+            text = json.dumps(body)
+            path = f"/v2/models/{model}/generate"
+            yield WireRequest(f"generate {model} {text}", path, text.encode())
+
+
 def all_requests():
     """Return every request; their names are unique."""
-    parts = (good_tensors, bad_tensors, envelopes, lengths, texts, classes, pages)
+    parts = (good_tensors, bad_tensors, envelopes, lengths, texts, classes, generations, pages)
     return [each for part in parts for each in part()]

@@ -68,6 +68,29 @@ class Shout(Service):
     def predict(self, batch: list[str]) -> list[str]:
         return [text.upper() for text in batch]
 """
+TWICE = """
+from servekit import Service
+
+class Twice(Service):
+    def predict(self, batch):
+        return {"y": batch["x"] * 2}
+"""
+COMPLETE = """
+from servekit import Service
+
+class Complete(Service):
+    def predict(self, batch):
+        sizes = batch["max_tokens"].astype(str).astype(object)
+        return {"text_output": batch["text_input"] + "!" + sizes}
+"""
+COMPLETE_SIGNATURE = """
+[signature]
+inputs = [
+    { name = "text_input", dtype = "str", shape = [1] },
+    { name = "max_tokens", dtype = "int32", shape = [1] },
+]
+outputs = [{ name = "text_output", dtype = "str", shape = [1] }]
+"""
 STORY = """
 from collections.abc import Iterator
 from servekit import InputError, Service
@@ -88,6 +111,11 @@ class Slow(Service):
         time.sleep(0.3)
         return batch
 """
+#: those that messages of gRPC can hold in a field of their own
+IN_FIELDS = (
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float32", "float64", "str"),
+)
 DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64", "str"),
@@ -101,10 +129,10 @@ class Everything(Service):
 """
 
 
-def every_dtype():
-    """Return the signature of a model with an input and an output of each dtype."""
-    inputs = [f'{{ name = "{each}", dtype = "{each}", shape = [2] }},' for each in DTYPES]
-    outputs = [f'{{ name = "{each}_out", dtype = "{each}", shape = [2] }},' for each in DTYPES]
+def every_dtype(dtypes=DTYPES):
+    """Return the signature of a model with an input and an output of each of *dtypes*."""
+    inputs = [f'{{ name = "{each}", dtype = "{each}", shape = [2] }},' for each in dtypes]
+    outputs = [f'{{ name = "{each}_out", dtype = "{each}", shape = [2] }},' for each in dtypes]
     return f"[signature]\ninputs = [{''.join(inputs)}]\noutputs = [{''.join(outputs)}]\n"
 
 
@@ -130,6 +158,8 @@ MODELS = {
         EVERYTHING,
         one("x", "bfloat16", [2], "x_out", "bfloat16", [2]),
     ),
+    "four": ("Twice", TWICE, one("x", "float32", [4], "y", "float32", [4])),
+    "complete": ("Complete", COMPLETE, COMPLETE_SIGNATURE),
     "anything": ("Anything", ANYTHING, ""),
     "shout": ("Shout", SHOUT, ""),
     "story": ("Story", STORY, ""),
@@ -137,10 +167,10 @@ MODELS = {
 }
 
 
-def write_models(store, names=tuple(MODELS)):
-    """Write the directories of the models *names* into *store*, and return it."""
+def write_models(store, names=tuple(MODELS), models=MODELS):
+    """Write the directories of those of *models* with *names* into *store*, and return it."""
     for name in names:
-        kind, service, signature = MODELS[name]
+        kind, service, signature = models[name]
         directory = Path(store) / name
         directory.mkdir(parents=True)
         directory.joinpath("service.py").write_text(service)

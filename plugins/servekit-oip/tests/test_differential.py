@@ -29,12 +29,18 @@ pytestmark = [
         not PACKAGES, reason="OIP_TRITON_PACKAGES: the site-packages of nvidia-pytriton"
     ),
 ]
-SHARED = ("simple", "simple_string", "simple_identity", "total", "everything")
+SHARED = ("simple", "simple_string", "simple_identity", "total", "everything", "four", "complete")
 REQUESTS = all_requests()
 #: Triton 2.51 itself ends with these: they are sent to servekit only, which has to answer with 400
 FATAL = re.compile("overflowing .*|classes of texts")
 #: how Triton begins what it says about a request that it cannot read
-MALFORMED = ("Unable to parse", "failed to parse", "failed to get request", "Unable to set")
+MALFORMED = (
+    "Unable to parse",
+    "attempt to get members",
+    "failed to parse",
+    "failed to get request",
+    "Unable to set",
+)
 #: patterns of names, and the reason
 DIFFERENCES = {
     "(flat|nested) float16 .*|as JSON float16": "JSON holds every number of FP16",
@@ -94,6 +100,8 @@ def told(found):
         return found
     if "outputs" in found and "platform" not in found:
         return found.get("id", ""), [output_of(each) for each in found["outputs"]]
+    if "model_name" in found:  # of a generation
+        return found
     if "platform" in found and "inputs" in found:
         return {key: found[key] for key in ("name", "versions", "inputs", "outputs")}
     if "max_batch_size" in found:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """gRPC, with messages that are made here and with ``tritonclient``, against a running server."""
 
-import os
 import queue
 import signal
 import socket
 import threading
 from contextlib import closing
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -103,14 +103,11 @@ class Served:
         address = settings.pop("address", "127.0.0.1:0")
         self.model = ServedModel(directory, plugin=[f"oip.grpc={address}"], **settings)
         self.model.wait_ready()
-        shown = self.model.log.wait_for("output", subject="process/oip/grpc")["message"]
+        shown = self.model.log.wait_for("output", subject="front-end")["message"]
         self.address = shown.removeprefix("gRPC at ")
 
     def channel(self, *options):
         return grpc.insecure_channel(self.address, options=options)
-
-    def pid(self):
-        return self.model.log.find("process_started", subject="process/oip/grpc")[-1]["pid"]
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +232,11 @@ def one_raw():
         pytest.param(request_of((1, 2)), "INVALID_ARGUMENT", "elements", id="too few elements"),
         pytest.param(request_of((-2,) * 4), "INVALID_ARGUMENT", "no", id="the service refuses"),
         pytest.param(request_of((-3,) * 4), "INTERNAL", "", id="the service fails"),
+        pytest.param(
+            request_of((-3,) * 4, outputs=[{"name": "z"}]),
+            *("INVALID_ARGUMENT", "unexpected output"),
+            id="unknown output of a prediction that would fail",
+        ),
     ],
 )
 def test_a_bad_request_gets_its_code(served, message, code, text):
@@ -298,6 +300,101 @@ def test_requests_have_their_ids(served):
 def test_shared_memory_is_refused_with_a_sentence(client):
     with pytest.raises(InferenceServerException, match="shared memory is not supported"):
         client.register_system_shared_memory("r", "/r", 16)
+
+
+DOUBLED = """
+from servekit import Service
+
+class Doubled(Service):
+    def preprocess(self, request):
+        return {"x": request.input["x"] * 2}
+
+    def predict(self, batch):
+        return batch["x"].sum(axis=1)
+"""
+DOUBLED_TOML = """
+name = "doubled"
+service = "service:Doubled"
+[signature]
+inputs = [{ name = "x", dtype = "float32", shape = [-1] }]
+outputs = [{ name = "y", dtype = "float64", shape = [] }]
+"""
+
+
+def test_a_request_that_is_known_gets_the_same_answer(tmp_path):
+    served = Served(directory_of(tmp_path, "doubled", DOUBLED, DOUBLED_TOML))
+    tensor = triton.InferInput("x", [1, 3], "FP32")
+    tensor.set_data_from_numpy(np.float32([[1, 2, 3]]))
+    try:
+        with triton.InferenceServerClient(served.address) as client:
+            found = [client.infer("doubled", [tensor], request_id=str(n)) for n in range(3)]
+    finally:
+        served.model.stop()
+
+    assert [each.as_numpy("y").tolist() for each in found] == [[12.0]] * 3
+    assert [each.get_response().id for each in found] == ["0", "1", "2"]
+
+
+STAGES = """
+from servekit import Service
+
+def tensor(name):
+    return [{"name": name, "dtype": "float32", "shape": [2]}]
+
+class Double(Service):
+    signature = {"inputs": tensor("x"), "outputs": tensor("h")}
+
+    def predict(self, batch):
+        return {"h": batch["x"] * 2}
+
+class AddOne(Service):
+    signature = {"inputs": tensor("h"), "outputs": tensor("y")}
+
+    def predict(self, batch):
+        return {"y": batch["h"] + 1}
+"""
+STAGES_TOML = """
+name = "two"
+version = "1"
+pipeline = ["double", "add"]
+[stages.double]
+service = "service:Double"
+[stages.add]
+service = "service:AddOne"
+"""
+
+
+@pytest.fixture(scope="module", params=["", 'colocated = "double"\n'], ids=["split", "colocated"])
+def pipeline(request, tmp_path_factory):
+    toml = STAGES_TOML + request.param
+    directory = directory_of(tmp_path_factory.mktemp("two"), "two", STAGES, toml)
+    found = Served(directory)
+    yield found
+    found.model.stop()
+
+
+@pytest.mark.parametrize("wanted", [None, ["y"]])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_stages(pipeline, wanted, rows):
+    outputs = [triton.InferRequestedOutput(each) for each in wanted] if wanted else None
+    tensor = triton.InferInput("x", [rows, 2], "FP32")
+    tensor.set_data_from_numpy(np.ones((rows, 2), np.float32))
+    with triton.InferenceServerClient(pipeline.address) as client:
+        found = [client.infer("two", [tensor], outputs=outputs) for _ in range(2)]
+
+    assert [each.as_numpy("y").tolist() for each in found] == [[[3.0, 3.0]] * rows] * 2
+
+
+def test_an_output_of_a_stage_is_not_one_of_the_model(pipeline):
+    tensor = triton.InferInput("x", [1, 2], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 2), np.float32))
+    with (
+        triton.InferenceServerClient(pipeline.address) as client,
+        pytest.raises(InferenceServerException, match="unexpected output 'h'") as caught,
+    ):
+        client.infer("two", [tensor], outputs=[triton.InferRequestedOutput("h")])
+
+    assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
 # ---------------------------------------------------------------- questions
@@ -394,9 +491,26 @@ def test_a_last_empty_response_for_who_asks(words):
     with triton.InferenceServerClient(words.address) as client:
         found = stream(client, "one two", enable_empty_final_response=True)
 
-    finals = [each.get_response().parameters["triton_final_response"].bool_param for each in found]
-    assert finals == [False, False, True]
+    assert finals_of(found) == [False, False, True]
     assert not found[-1].get_response().outputs
+
+
+def finals_of(answers):
+    return [each.get_response().parameters["triton_final_response"].bool_param for each in answers]
+
+
+def test_responses_on_a_stream_say_whether_they_are_the_last_one(words, client):
+    answers = queue.Queue()
+    client.start_stream(callback=lambda result, error: answers.put(result or error))
+    client.async_stream_infer("sum", tensors([1] * 4))
+    client.stop_stream()
+    with triton.InferenceServerClient(words.address) as other:
+        assert finals_of(stream(other, "one two")) == [False, False]
+
+    (found,) = answers.queue
+    assert finals_of([found]) == [True]
+    assert "triton_final_response" in found.get_response().parameters
+    assert not client.infer("sum", tensors([1] * 4)).get_response().parameters
 
 
 def test_an_error_does_not_end_the_stream(words):
@@ -458,22 +572,39 @@ def test_reflection_lists_services_and_messages(served):
     assert b"ModelStreamInfer" in file.file_descriptor_response.file_descriptor_proto[0]
 
 
-# ---------------------------------------------------------------- the process
+# ---------------------------------------------------------------- the front-end
 
 
-def test_a_killed_process_is_replaced_and_http_goes_on(tmp_path):
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    served = Served(directory_of(tmp_path, "sum", SERVICE_PY, SUM), address=address)
+def test_after_a_reload_new_front_ends_answer_at_the_same_address(tmp_path):
+    served = Served(directory_of(tmp_path, "sum", SERVICE_PY, SUM))
+    answers = queue.Queue()
     try:
-        os.kill(served.pid(), signal.SIGKILL)
-        body = b'{"a": [1, 2, 3, 4], "b": [1, 1, 1, 1]}'
-        assert served.model.post("/sum/predict", body).status == 200
-        served.model.log.wait_for("output", subject="process/oip/grpc", count=2)
-        with triton.InferenceServerClient(address) as client:
+        with triton.InferenceServerClient(served.address) as client:
+            client.infer("sum", tensors([1] * 4))
+            for _ in range(3):
+                client.async_infer(
+                    "sum",
+                    tensors([-1] * 4),
+                    callback=lambda result, error: answers.put((result, error)),
+                )
+            served.model.process.send_signal(signal.SIGHUP)
+            found = [answers.get(timeout=WAIT_S) for _ in range(3)]
+            assert [error for _, error in found] == [None] * 3
             assert client.infer("sum", tensors([1] * 4)).as_numpy("sum").tolist() == [[2] * 4]
     finally:
         served.model.stop()
+
+
+def test_an_address_that_is_taken_is_an_error_of_the_start(tmp_path):
+    directory = directory_of(tmp_path, "sum", SERVICE_PY, SUM)
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        served = ServedModel(directory, plugin=[f"oip.grpc={address}"])
+        try:
+            with pytest.raises(AssertionError, match=f"oip: grpc = {address}: cannot listen"):
+                served.wait_ready()
+        finally:
+            served.stop()
 
 
 def test_requests_in_flight_are_answered_when_the_server_stops(tmp_path):
@@ -490,6 +621,24 @@ def test_requests_in_flight_are_answered_when_the_server_stops(tmp_path):
 
     assert (status, error) == (0, None)
     assert result.as_numpy("sum").tolist() == [[0] * 4]
+
+
+def test_idle_streams_do_not_delay_the_end(tmp_path):
+    served = Served(directory_of(tmp_path, "sum", SERVICE_PY, SUM), grace=30)
+    answers = queue.Queue()
+    with served.channel() as channel, triton.InferenceServerClient(served.address) as client:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == 1
+        client.start_stream(callback=lambda result, error: answers.put(result or error))
+        client.async_stream_infer("sum", tensors([1] * 4))
+        assert answers.get(timeout=WAIT_S).as_numpy("sum").tolist() == [[2] * 4]
+        began = monotonic()
+        assert served.model.stop() == 0
+        assert monotonic() - began < 15
+        with pytest.raises(grpc.RpcError) as caught:
+            next(watch)
+
+    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
 def test_predictions_need_the_token(tmp_path):
@@ -517,7 +666,7 @@ def test_tls_is_that_of_the_server(tmp_path):
     directory = directory_of(tmp_path, "sum", SERVICE_PY, SUM)
     settings = {"tls_certificate": certificate, "tls_key": key, "plugin": ["oip.grpc=127.0.0.1:0"]}
     with ServedModel(directory, **settings) as model:
-        shown = model.log.wait_for("output", subject="process/oip/grpc")["message"]
+        shown = model.log.wait_for("output", subject="front-end")["message"]
         model.log.wait_for("serving")
         credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
         address = f"localhost:{shown.rpartition(':')[2]}"

@@ -83,7 +83,7 @@ def address(tmp_path_factory, token_file):
     options = {"model_store": str(store), "manage_token_file": str(token_file)}
     with ServedModel(store / "simple", plugin=["oip.grpc=127.0.0.1:0"], **options) as model:
         model.wait_ready()
-        shown = model.log.wait_for("output", subject="process/oip/grpc")["message"]
+        shown = model.log.wait_for("output", subject="front-end")["message"]
         proxy = Proxy(shown.removeprefix("gRPC at "))
         yield proxy.address
         proxy.stop()

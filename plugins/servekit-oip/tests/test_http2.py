@@ -3,6 +3,9 @@
 
 import socket
 from contextlib import closing
+from time import monotonic
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -11,8 +14,12 @@ pytest.importorskip("hpack")
 
 from hpack import Encoder
 from servekit_oip.grpc import frames
+from servekit_oip.grpc.incoming import IncomingMessages
+from servekit_oip.grpc.limits import MessageBudget
 from servekit_oip.grpc.messages import SERVICE, message_class
 
+from servekit.frontend.memory.pressure import Pressure
+from servekit.settings import Settings
 from servekit.testing import ServedModel
 
 from .oip_models import write_models
@@ -20,18 +27,48 @@ from .oip_models import write_models
 pytestmark = pytest.mark.e2e
 WAIT_S = 30.0
 LIVE = f"/{SERVICE}/ServerLive"
-ENHANCE_YOUR_CALM, COMPRESSION, FRAME_SIZE, PROTOCOL = 11, 9, 6, 1
+ENHANCE_YOUR_CALM, COMPRESSION, FRAME_SIZE, STREAM_CLOSED, FLOW_CONTROL, PROTOCOL = (
+    11,
+    9,
+    6,
+    5,
+    3,
+    1,
+)
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     store = write_models(tmp_path_factory.mktemp("http2") / "store", ("simple",))
     options = {"plugin": ["oip.grpc=127.0.0.1:0"], "header_timeout": 1, "send_timeout": 1}
+    options |= {"body_timeout": 2, "max_body": "16MiB", "arena": "8MiB"}
     with ServedModel(store / "simple", **options) as model:
         model.wait_ready()
-        shown = model.log.wait_for("output", subject="process/oip/grpc")["message"]
+        shown = model.log.wait_for("output", subject="front-end")["message"]
         host, _, port = shown.removeprefix("gRPC at ").rpartition(":")
         yield host, int(port)
+
+
+class ReceivedFrame(NamedTuple):
+    """One frame of the server."""
+
+    kind: int
+    flags: int
+    stream: int
+    content: bytes
+
+
+def frames_of(data):
+    """Return the whole frames at the beginning of *data*, and how many bytes they are."""
+    found, at = [], 0
+    while len(data) - at >= frames.HEAD:
+        high, low, kind, flags, stream = frames.FRAME.unpack_from(data, at)
+        end = at + frames.HEAD + (high << 8 | low)
+        if len(data) < end:
+            break
+        found.append(ReceivedFrame(kind, flags, stream, bytes(data[at + frames.HEAD : end])))
+        at = end
+    return found, at
 
 
 class Peer:
@@ -67,7 +104,7 @@ class Peer:
     def until(self, wanted):
         """Return the first frame for which *wanted* is true; ``None``: the server has closed."""
         while True:
-            found, size = frames.frames_of(self._buffer, 2**24)
+            found, size = frames_of(self._buffer)
             del self._buffer[:size]
             for at, each in enumerate(found):
                 if wanted(each):
@@ -150,6 +187,70 @@ def test_calls_that_are_refused(peer, fields, status):
     assert b"grpc-status" + bytes((len(status),)) + status in peer.until(is_last).content
 
 
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        pytest.param({":method": "GET"}, b"405", id="method"),
+        pytest.param({"content-type": "application/json"}, b"415", id="media type"),
+    ],
+)
+def test_what_is_no_call_of_grpc_gets_a_status_of_http(peer, fields, status):
+    peer.send(frames.frame(frames.HEADERS, 5, 1, peer.block(**fields)))
+
+    assert status in peer.until(is_last).content
+
+
+MALFORMED = {
+    "no method": [(":scheme", "http"), (":path", LIVE)],
+    "no path": [(":method", "POST"), (":scheme", "http")],
+    "a path with a space": [(":method", "POST"), (":scheme", "http"), (":path", "/a b")],
+    "a path without a slash": [(":method", "POST"), (":scheme", "http"), (":path", "a")],
+    "another scheme": [(":method", "POST"), (":scheme", "ftp"), (":path", LIVE)],
+    "a pseudo-header twice": [(":method", "POST")] * 2 + [(":scheme", "http"), (":path", LIVE)],
+    "a pseudo-header after others": [
+        *((":method", "POST"), (":scheme", "http"), ("te", "trailers"), (":path", LIVE)),
+    ],
+    "an unknown pseudo-header": [
+        *((":method", "POST"), (":scheme", "http"), (":path", LIVE), (":status", "200")),
+    ],
+} | {
+    f"{name!r}: {value!r}": [
+        *((":method", "POST"), (":scheme", "http"), (":path", LIVE), (name, value)),
+    ]
+    for name, value in (
+        *(("connection", "close"), ("transfer-encoding", "chunked"), ("te", "gzip")),
+        *(("Upper", "x"), ("a b", "x"), ("x", "a\0b"), ("x", "a\r\nb")),
+    )
+}
+
+
+@pytest.mark.parametrize("fields", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_call_ends_and_others_do_not(peer, fields):
+    peer.send(frames.frame(frames.HEADERS, 4, 1, Encoder().encode(fields)))
+    reset = peer.until(lambda each: each.kind == frames.RST_STREAM)
+    assert (reset.stream, int.from_bytes(reset.content, "big")) == (1, PROTOCOL)
+
+    peer.socket.close()  # the table of the encoder is another one
+
+
+def test_a_call_ends_once(peer):
+    peer.call(1, path=f"/{SERVICE}/ModelStreamInfer")
+    peer.call(3, path="/grpc.health.v1.Health/Watch")
+    peer.send(peer.head(3, flags=frames.END_HEADERS | frames.END_STREAM))
+    reset = peer.until(lambda each: each.kind == frames.RST_STREAM)
+    assert (reset.stream, int.from_bytes(reset.content, "big")) == (3, STREAM_CLOSED)
+
+    peer.call(5)
+    assert peer.until(is_last).stream in (1, 5)
+
+
+def test_trailers_that_are_not_the_end_are_refused(peer):
+    peer.send(peer.head(1), peer.head(1))
+    reset = peer.until(lambda each: each.kind == frames.RST_STREAM)
+
+    assert (reset.stream, int.from_bytes(reset.content, "big")) == (1, PROTOCOL)
+
+
 def test_a_message_that_decompresses_to_too_much(peer):
     import zlib
 
@@ -185,6 +286,26 @@ def continuations(peer):
             id="a block of nonsense",
         ),
         pytest.param(
+            lambda peer: peer.send(frames.frame(frames.HEADERS, 4, 1, b"\x20" * 65_000)),
+            ENHANCE_YOUR_CALM,
+            id="65,000 sizes of the table",
+        ),
+        pytest.param(
+            lambda peer: peer.send(frames.frame(frames.HEADERS, 4, 1, b"\x82" * 700)),
+            ENHANCE_YOUR_CALM,
+            id="700 indexed fields",
+        ),
+        pytest.param(
+            lambda peer: peer.send(peer.head(1, x="a" * 60_000)),
+            ENHANCE_YOUR_CALM,
+            id="a large block in one frame",
+        ),
+        pytest.param(
+            lambda peer: peer.send(frames.frame(frames.HEADERS, 4, 1, b"\x40\x05ab")),
+            COMPRESSION,
+            id="a block that is cut off",
+        ),
+        pytest.param(
             lambda peer: peer.send(b"\x7f\xff\xff\0\0\0\0\0\1"), FRAME_SIZE, id="a huge frame"
         ),
         pytest.param(
@@ -216,7 +337,8 @@ def test_another_protocol_is_turned_away(address):
         while data := client.recv(4096):
             found += data
 
-    assert frames.frame(frames.GOAWAY, 0, 0)[3:4] in found
+    assert found.startswith(b"HTTP/1.1 505")
+    assert b"this port speaks gRPC" in found
 
 
 def test_a_client_that_says_nothing_is_disconnected(address):
@@ -232,19 +354,152 @@ def test_a_client_that_takes_nothing_is_disconnected(address):
         assert peer.ended_with() == ENHANCE_YOUR_CALM
 
 
-def test_a_large_message_both_ways_in_small_frames(peer):
+def large_message(rows=20_000):
+    """Return a message of 2.5 MB for its default number of rows, as gRPC frames it."""
     asked = message_class("ModelInferRequest")(model_name="simple")
-    rows = 20_000
     for name in ("INPUT0", "INPUT1"):
         asked.inputs.add(name=name, datatype="INT32", shape=[rows, 16])
         asked.raw_input_contents.append(bytes(rows * 64))
     message = asked.SerializeToString()
-    content = b"\0" + len(message).to_bytes(4, "big") + message
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+def send_in_frames(peer, stream, content, *, is_whole):
+    """Send *content* in small frames."""
+    peer.send(frames.frame(frames.WINDOW_UPDATE, 0, stream, (2**30).to_bytes(4, "big")))
+    for start in range(0, len(content), 16_384):
+        flags = frames.END_STREAM if is_whole and start + 16_384 >= len(content) else 0
+        peer.send(frames.frame(frames.DATA, flags, stream, content[start : start + 16_384]))
+
+
+def test_a_large_message_both_ways_in_small_frames(peer):
     peer.send(frames.frame(frames.WINDOW_UPDATE, 0, 0, (2**30).to_bytes(4, "big")))
     peer.send(peer.head(1, path=f"/{SERVICE}/ModelInfer"))
-    peer.send(frames.frame(frames.WINDOW_UPDATE, 0, 1, (2**30).to_bytes(4, "big")))
-    for start in range(0, len(content), 16_384):
-        flags = frames.END_STREAM if start + 16_384 >= len(content) else 0
-        peer.send(frames.frame(frames.DATA, flags, 1, content[start : start + 16_384]))
+    send_in_frames(peer, 1, large_message(), is_whole=True)
 
     assert b"grpc-status\x010" in peer.until(is_last).content
+
+
+def test_a_client_that_takes_byte_after_byte_is_disconnected(address):
+    window = (4).to_bytes(2, "big") + (0).to_bytes(4, "big")
+    one_byte = frames.frame(frames.WINDOW_UPDATE, 0, 1, (1).to_bytes(4, "big"))
+    until = monotonic() + WAIT_S
+    with closing(Peer(address, window)) as peer:
+        peer.send(peer.head(1, path=f"/{SERVICE}/ModelInfer"))
+        send_in_frames(peer, 1, large_message(), is_whole=True)
+        peer.socket.settimeout(0.2)
+        while True:
+            assert monotonic() < until, f"still connected after {WAIT_S} s"
+            try:
+                peer.send(one_byte)
+                if not peer.socket.recv(65_536):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+
+
+def test_small_messages_that_are_not_whole_count_as_held():
+    host = SimpleNamespace(pressure=Pressure(0, 1.0), settings=Settings())
+    streams = SimpleNamespace(host=host, budget=MessageBudget(), sender=SimpleNamespace(write=list))
+    call = SimpleNamespace(streams=streams, id=1, find_route=None, waiting=0, is_over=False)
+    taken = []
+    call.note = taken.append
+    messages = IncomingMessages(call)
+
+    messages.take(b"\0" + (1000).to_bytes(4, "big") + bytes(600), 605)
+    assert host.pressure.bodies == 600
+    messages.take(bytes(400), 400)
+    assert host.pressure.bodies == 1000  # its handler has not taken it
+    taken[0].release(streams)
+    assert host.pressure.bodies == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "parts"),
+    [
+        pytest.param("ModelInfer", 1, id="before its end"),
+        pytest.param("ModelInfer", 2, id="in its middle"),
+        pytest.param("ModelStreamInfer", 1, id="on a stream"),
+    ],
+)
+def test_large_messages_that_are_given_up_leave_no_shared_memory(peer, method, parts):
+    content = large_message()
+    for stream in range(1, 13, 2):  # together they would need twice the arena
+        peer.send(peer.head(stream, path=f"/{SERVICE}/{method}"))
+        send_in_frames(peer, stream, content[: len(content) // parts], is_whole=False)
+        peer.send(frames.frame(frames.RST_STREAM, 0, stream, bytes(4)))
+    peer.send(frames.frame(frames.WINDOW_UPDATE, 0, 0, (2**30).to_bytes(4, "big")))
+    peer.send(peer.head(13, path=f"/{SERVICE}/ModelInfer"))
+    send_in_frames(peer, 13, content, is_whole=True)
+    found = peer.until(lambda each: is_last(each) and each.stream == 13)
+
+    assert b"grpc-status\x010" in found.content
+
+
+def pings(peer):
+    for _ in range(3000):
+        peer.send(frames.frame(frames.PING, 0, 0, bytes(8)))
+
+
+def small_pieces(peer):
+    peer.send(peer.head(1))
+    for _ in range(3000):
+        peer.send(frames.frame(frames.DATA, 0, 1, b""))
+
+
+@pytest.mark.parametrize("act", [pings, small_pieces])
+def test_a_flood_of_frames_without_calls_ends_the_connection(peer, act):
+    try:
+        act(peer)
+    except ConnectionError:  # it is closed already
+        return
+    assert peer.ended_with() in (ENHANCE_YOUR_CALM, None)
+
+
+def test_settings_that_repeat_are_applied_once(peer):
+    peer.send(*[peer.head(stream) for stream in range(1, 1001, 2)])
+    windows = b"".join(b"\0\4" + size.to_bytes(4, "big") for size in range(65_000, 75_000))
+    began = monotonic()
+    peer.send(frames.frame(frames.SETTINGS, 0, 0, windows))
+    peer.until(lambda each: each.kind == frames.SETTINGS and each.flags & 1)
+
+    assert monotonic() - began < 1
+
+
+def test_messages_of_one_connection_wait_for_each_other(peer):
+    size = 12 * 2**20  # two do not fit into the budget of 16 MiB
+    head = b"\0" + size.to_bytes(4, "big")
+    for stream in (1, 3):  # no model, so no shared memory
+        peer.send(peer.head(stream), frames.frame(frames.DATA, 0, stream, head))
+
+    def widened(stream):
+        update = peer.until(lambda each: each.kind == frames.WINDOW_UPDATE and each.stream)
+        assert update.stream == stream
+        return int.from_bytes(update.content, "big")
+
+    assert widened(1) >= size - 65_535
+    peer.send(frames.frame(frames.PING, 0, 0, bytes(8)))
+    seen = peer.until(lambda each: each.kind == frames.PING or each.stream == 3)
+    assert seen.kind == frames.PING
+    peer.send(frames.frame(frames.RST_STREAM, 0, 1, bytes(4)))
+    assert widened(3) >= size - 65_535
+
+
+def test_a_message_that_stops_arriving_fails(peer):
+    peer.send(peer.head(1), frames.frame(frames.DATA, 0, 1, b"\0\0\0\1\0abc"))
+
+    assert b"grpc-status\x0214" in peer.until(is_last).content
+
+
+def test_more_than_the_window_allows_ends_the_connection(peer):
+    peer.send(peer.head(1), frames.frame(frames.DATA, 0, 1, b"\0\0\x10\0\0"))
+    peer.send(peer.head(3), frames.frame(frames.DATA, 0, 3, b"\0\0\x9f\0\0"))
+    peer.send(peer.head(5), frames.frame(frames.DATA, 0, 5, b"\0\0\x9f\0\0"))
+    piece = frames.frame(frames.DATA, 0, 5, bytes(16_384))
+    try:
+        peer.send(*[piece] * 5)
+    except ConnectionError:  # it is closed already
+        return
+    assert peer.ended_with() in (FLOW_CONTROL, None)

@@ -212,6 +212,30 @@ def test_generate(served):
     assert (status, found["y"]) == (200, 3.0)
 
 
+@pytest.mark.parametrize(
+    ("model", "body", "name", "value"),
+    [
+        ("total", {"x": 5}, "y", 5.0),
+        ("four", {"x": [1, 2, 3, 4]}, "y", [2.0, 4.0, 6.0, 8.0]),
+        ("four", {"x": 5}, "y", None),
+        ("complete", {"text_input": "a", "max_tokens": 3}, "text_output", "a!3"),
+        ("complete", {"text_input": "a", "parameters": {"max_tokens": 3}}, "text_output", "a!3"),
+        (
+            "complete",
+            {"text_input": "a", "max_tokens": 3, "parameters": {"max_tokens": 4}},
+            "",
+            None,
+        ),
+        ("complete", {"text_input": "a", "max_tokens": 3, "parameters": 7}, "", None),
+    ],
+)
+def test_generate_with_a_signature(served, model, body, name, value):
+    """``None`` as *value*: it is refused."""
+    status, found = post(served, f"/v2/models/{model}/generate", body)
+
+    assert (status, found.get(name)) == (200 if value is not None else 400, value)
+
+
 def events(response):
     return [json.loads(each.removeprefix(b"data: ")) for each in response.body.split(b"\n\n")[:-1]]
 
@@ -226,6 +250,15 @@ def test_generate_stream(served):
     assert [each["text_output"] for each in events(response)] == ["ONCE", "UPON"]
     assert events(failed)[-1] == {"error": "a story must not stop"}
     assert [each["text_output"] for each in events(whole)] == ["ONCE"]
+
+
+def test_rows_of_a_model_that_streams(served):
+    texts = tensor("input", ["once upon", "", "a"], [3, 1], "BYTES")
+    _, found = infer(served, texts, path="/v2/models/story/infer")
+
+    assert [json.loads(each) for each in found["outputs"][0]["data"]] == [
+        ["ONCE", "UPON"], [], ["A"],
+    ]  # fmt: skip
 
 
 # ------------------------------------------------------------ pipelines
@@ -250,11 +283,12 @@ class Add(Service):
 """
 
 
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory):
+@pytest.fixture(scope="module", params=["", 'colocated = "double"\n'], ids=["split", "colocated"])
+def pipeline(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("pipeline")
     toml = 'name = "two"\nversion = "1"\npipeline = ["double", "add"]\n'
     toml += '[stages.double]\nservice = "service:Double"\n[stages.add]\nservice = "service:Add"\n'
+    toml += request.param
     (directory / "model.toml").write_text(toml)
     (directory / "service.py").write_text(STAGES)
     with ServedModel(directory) as model:
@@ -265,7 +299,7 @@ def pipeline(tmp_path_factory):
     ("shape", "data", "found"), [([1, 2], [1, 2], [6.0]), ([2, 2], [1, 2, 3, 4], [6.0, 14.0])]
 )
 @pytest.mark.parametrize("outputs", [[], [{"name": "y"}]])
-def test_stages_in_several_workers(pipeline, shape, data, found, outputs):
+def test_stages(pipeline, shape, data, found, outputs):
     path = "/v2/models/two/infer"
     status, answer = infer(pipeline, tensor("x", data, shape), path=path, outputs=outputs)
 
@@ -280,6 +314,42 @@ def test_a_pipeline_has_the_inputs_of_its_first_stage_and_the_outputs_of_its_las
 
     assert [each["name"] for each in (*told["inputs"], *told["outputs"])] == ["x", "y"]
     assert refused[0] == 400
+
+
+THREE = """
+name = "three"
+pipeline = ["double", "add", "half"]
+[stages.double]
+service = "service:Double"
+colocated = "add"
+[stages.add]
+service = "service:Add"
+[stages.half]
+service = "service:Half"
+"""
+HALF = """
+class Half(Service):
+    signature = {"inputs": tensors(("y", [])), "outputs": tensors(("z", []))}
+
+    def predict(self, batch):
+        return {"z": batch["y"] / 2}
+"""
+
+
+@pytest.mark.parametrize("outputs", [[], [{"name": "z"}]])
+def test_a_stage_that_runs_in_the_worker_of_the_next_one(tmp_path, outputs):
+    (tmp_path / "model.toml").write_text(THREE)
+    (tmp_path / "service.py").write_text(STAGES + HALF)
+    with ServedModel(tmp_path) as model:
+        model.wait_ready()
+        path = "/v2/models/three/infer"
+        status, found = infer(model, tensor("x", [1, 2]), path=path, outputs=outputs)
+        refused = infer(model, tensor("h", [1, 2]), path=path)
+
+    assert (status, found["outputs"][0]["data"]) == (200, [3.0])
+    assert (refused[0], refused[1]["error"]) == (
+        400, "unexpected input 'h'; the model has x",
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------ errors
@@ -297,6 +367,11 @@ ONE = tensor("x", [1.0])
         pytest.param({"inputs": [ONE, ONE]}, 400, "twice", id="an input is there twice"),
         pytest.param({"inputs": [tensor("z", [1])]}, 400, "unexpected", id="unknown input"),
         pytest.param({"inputs": [ONE], "outputs": [{"name": "z"}]}, 400, "z", id="unknown output"),
+        pytest.param(
+            {"inputs": [tensor("x", [-1])], "outputs": [{"name": "z"}]},
+            *(400, "unexpected output"),
+            id="unknown output of a prediction that would fail",
+        ),
         pytest.param({"inputs": [tensor("x", [1], [1])]}, 400, "shape", id="too few axes"),
         pytest.param({"inputs": [tensor("x", [], [0, 1])]}, 400, "no rows", id="no rows"),
         pytest.param({"inputs": [tensor("x", [1], [-1, 1])]}, 400, "shape", id="negative"),
@@ -414,6 +489,7 @@ def test_configuration(served):
     assert (found["name"], found["max_batch_size"]) == ("sum", 8)
     assert found["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1]}]
     assert found["output"][0]["reshape"] == {"shape": []}
+    assert found["instance_group"] == [{"name": "sum_0", "kind": "KIND_CPU", "count": 1}]
     assert get(served, "/v2/models/story/config")[1]["model_transaction_policy"] == {
         "decoupled": True
     }
@@ -423,12 +499,16 @@ def test_statistics(served):
     (before,) = get(served, "/v2/models/sum/stats")[1]["model_stats"]
     infer(served, tensor("x", [1, 2], [2, 1]))
     infer(served, tensor("z", [1]))
+    infer(served, tensor("x", [1]), outputs=[{"name": "z"}])
     (after,) = get(served, "/v2/models/sum/versions/1/stats")[1]["model_stats"]
 
     assert (after["name"], after["version"]) == ("sum", "1")
-    for kind in ("success", "fail"):
-        counts = [each["inference_stats"][kind]["count"] for each in (before, after)]
-        assert counts[1] == counts[0] + 1
+    for kind, more in (("success", 1), ("fail", 2)):
+        first, last = (each["inference_stats"][kind] for each in (before, after))
+        assert last["count"] == first["count"] + more
+        assert last["ns"] > first["ns"]
+    for kind in ("compute_input", "compute_infer", "compute_output"):
+        assert after["inference_stats"][kind]["ns"] > 0
     assert len(get(served, "/v2/models/stats")[1]["model_stats"]) == len(MODELS)
 
 

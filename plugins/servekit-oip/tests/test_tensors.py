@@ -8,7 +8,7 @@ import ml_dtypes  # noqa: F401 - it adds bfloat16 to NumPy
 import msgspec
 import numpy as np
 import pytest
-from servekit_oip.datatypes import DATATYPES
+from servekit_oip.datatypes import CONTENT, DATATYPES
 from servekit_oip.labels import top
 from servekit_oip.tensors import from_buffer, from_json, from_values, to_buffer, to_texts
 
@@ -100,17 +100,52 @@ def test_bytes_of_another_size(shape):
         pytest.param("FP32", "7", id="no list"),
         pytest.param("FP32", "[[1, [2, null]]]", id="null"),
         pytest.param("FP32", f"[{'1, ' * 4000}1e39]", id="infinite, and large"),
+        pytest.param("FP64", "[1, 1e400]", id="more than 64-bit floats hold"),
+        pytest.param("FP64", "[[1], [1e400]]", id="the same in nested lists"),
+        pytest.param("BYTES", '["a", "\udcff"]', id="not UTF-8"),
+        pytest.param("FP32", "[" * 5000, id="deep"),
     ],
 )
 def test_json_that_is_another_tensor(datatype, text):
+    raw = msgspec.Raw(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match="'x'"):
-        from_json("x", DATATYPES[datatype], [1, 2], msgspec.Raw(text.encode()))
+        from_json("x", DATATYPES[datatype], [1, 2], raw)
 
 
 def test_values_are_checked():
     assert from_values("x", FP32, [1, 2], (1, 2.5)).tolist() == [[1.0, 2.5]]
     with pytest.raises(InputError, match="3 elements, expected 2"):
         from_values("x", FP32, [1, 2], [1, 2, 3])
+    with pytest.raises(InputError, match="'x'"):
+        from_values("x", DATATYPES["INT8"], [1, 2], [1, 128])
+    with pytest.raises(InputError, match="not UTF-8"):
+        from_values("x", BYTES, [1, 2], [b"a", b"\xff"])
+
+
+@pytest.mark.parametrize("name", ["FP32", "FP64"])
+def test_values_may_be_infinite_or_missing(name):
+    values = [float("nan"), float("inf"), float("-inf")]
+    found = from_values("x", DATATYPES[name], [1, 3], values)
+
+    assert np.array_equal(found, [values], equal_nan=True)
+
+
+def test_content_need_not_be_text():
+    content = packed(b"\xff\xd8", b"")
+
+    assert from_buffer("x", CONTENT, [2], content).tolist() == [b"\xff\xd8", b""]
+    assert from_values("x", CONTENT, [2], [b"\xff", b"a"]).tolist() == [b"\xff", b"a"]
+    for text in ('["ä", "b"]', '[["ä"], ["b"]]'):
+        found = from_json("x", CONTENT, [2, 1], msgspec.Raw(text.encode()))
+        assert found.tolist() == [["ä".encode()], [b"b"]]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_large_integers_are_ranked_as_they_are(dtype):
+    array = np.array([[2**53, 2**53 + 1, 2**53 + 1, 0]], dtype)
+
+    found = top(array, 4, None)[0]
+    assert [int(each.split(":")[1]) for each in found] == [1, 2, 0, 3]
 
 
 def test_the_largest_elements_with_their_labels(tmp_path):

@@ -6,7 +6,14 @@ import pytest
 pytest.importorskip("google.protobuf", reason="pip install 'servekit-oip[grpc]'")
 
 from servekit_oip.grpc.messages import message_class
-from servekit_oip.grpc.wire import delimited, error_piece, model_of, parts_of, response_piece
+from servekit_oip.grpc.wire import (
+    delimited,
+    error_piece,
+    model_of,
+    names_of,
+    parts_of,
+    response_piece,
+)
 
 Request = message_class("ModelInferRequest")
 
@@ -22,6 +29,30 @@ Request = message_class("ModelInferRequest")
 )
 def test_model_of(members, expected):
     assert model_of(Request(**members).SerializeToString()) == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "size"),
+    [
+        pytest.param({"model_name": "m", "id": "x"}, 3, id="a model"),
+        pytest.param({"model_name": "m", "model_version": "2", "id": "x"}, 6, id="a version"),
+        pytest.param({"model_name": "m" * 200, "id": "x"}, None, id="a long name"),
+        pytest.param({"model_name": "m"}, None, id="nothing else"),
+        pytest.param({"id": "x"}, None, id="no model"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)
+def test_the_names_at_the_beginning(members, size):
+    message = Request(**members).SerializeToString()
+
+    assert names_of(message) == message[:size]
+    assert model_of(names_of(message)) == model_of(message)
+
+
+def test_names_that_come_twice_are_left_to_the_slow_way():
+    message = b"\x0a\x01m\x0a\x01n\x1a\x01x"
+
+    assert names_of(message) is message
 
 
 def test_a_model_that_is_named_late_is_found():

@@ -37,11 +37,20 @@ def simple_string(INPUT0, INPUT1):
 def simple_identity(INPUT0):
     return {"OUTPUT0": INPUT0}
 
+def four(x):
+    return {"y": x * 2}
+
+def complete(text_input, max_tokens):
+    return {"text_output": text_input + b"!" + max_tokens.astype(bytes).astype(object)}
+
 def total(x):
     return {"y": x.sum(axis=1, keepdims=True, dtype=np.float64)}
 
 def everything(**inputs):
     return {name + "_out": array for name, array in inputs.items()}
+
+def fields(**inputs):
+    return everything(**inputs)
 
 class TritonPythonModel:
     def initialize(self, args):
@@ -85,10 +94,11 @@ def _backends(bundle, directory):
 
 
 @contextmanager
-def running_triton(packages, scratch, signatures):
+def running_triton(packages, scratch, signatures, grpc_port=0):
     """Yield host and port of a Triton that serves *signatures*.
 
     :param packages: the site-packages where nvidia-pytriton is.
+    :param grpc_port: 0 switches gRPC off.
     """
     packages, bundle = Path(packages), Path(packages) / "pytriton" / "tritonserver"
     write_repository(scratch / "repository", signatures)
@@ -98,7 +108,9 @@ def running_triton(packages, scratch, signatures):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [program, f"--http-port={port}", "--http-address=127.0.0.1", "--allow-grpc=false"]
+    command = [program, f"--http-port={port}", "--http-address=127.0.0.1"]
+    grpc = [f"--grpc-port={grpc_port}", "--grpc-address=127.0.0.1"]
+    command += grpc if grpc_port else ["--allow-grpc=false"]
     command += ["--allow-metrics=false", f"--model-repository={scratch / 'repository'}"]
     command += [f"--backend-directory={backends}", "--model-control-mode=none"]
     environment = {

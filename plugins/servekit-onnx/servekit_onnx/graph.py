@@ -10,7 +10,7 @@ import numpy as np
 from servekit.errors import BootError
 from servekit.types import Array
 
-__all__ = ["Graph", "merge_signature", "read_graph", "type_of_outputs"]
+__all__ = ["Graph", "Tensor", "merge_signature", "read_graph", "type_of_outputs"]
 
 DTYPES = {
     "tensor(bool)": "bool",

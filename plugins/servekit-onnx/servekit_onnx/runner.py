@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 Batch = Mapping[str, Array]  #: for each input of the graph: an array with a row for each input
 Rows = list[Any]  #: for each output of the graph: an array, or a list if it is not a tensor
 
-SHOWN = 300  # characters of a message of onnxruntime's
+REASON_CHARS = 300  #: characters of a message of onnxruntime
 
 
 class GraphRunner:
@@ -39,7 +39,7 @@ class GraphRunner:
         try:
             return self.run(batch)
         except Exception as error:  # noqa: BLE001 - onnxruntime has no base class
-            reason = " ".join(str(error).split())[:SHOWN]
+            reason = " ".join(str(error).split())[:REASON_CHARS]
             raise BootError(f"{place}: the graph refuses what it makes ({reason})") from None
 
     def _run_batch(self, batch: Batch) -> Rows:

@@ -14,7 +14,7 @@ from servekit_onnx.weights import sharing_settings
 
 __all__ = ["open_session"]
 
-SHOWN = 300  # characters of a message of onnxruntime's
+REASON_CHARS = 300  #: characters of a message of onnxruntime
 ENUMS = {
     "execution_mode": onnxruntime.ExecutionMode,
     "graph_optimization_level": onnxruntime.GraphOptimizationLevel,
@@ -40,7 +40,7 @@ def open_session(path: Path, options: OnnxOptions, *, threads: int, replicas: in
     try:
         return onnxruntime.InferenceSession(path, settings, providers=options.providers)
     except Exception as error:  # noqa: BLE001 - onnxruntime has no base class
-        reason = " ".join(str(error).split())[:SHOWN]
+        reason = " ".join(str(error).split())[:REASON_CHARS]
         raise BootError(f"{path.name}: onnxruntime cannot open it ({reason})") from None
 
 

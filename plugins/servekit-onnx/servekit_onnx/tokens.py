@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from servekit_archiver.names import name_problem
+
 from servekit.errors import BootError
 from servekit_onnx.options import TextOptions
 
@@ -67,7 +69,7 @@ class TextTokenizer:
 
 def _read(directory: Path, file: str) -> Any:
     path = directory / file
-    if Path(file).is_absolute() or ".." in Path(file).parts or not path.is_file():
+    if name_problem(file) or not path.is_file():
         raise BootError(f"[options.text] tokenizer: {file!r} is not in the archive")
     try:
         from tokenizers import Tokenizer

@@ -45,10 +45,13 @@ class AssistantMessage(Struct, kw_only=True):
 
 
 class Completion(Struct, kw_only=True):
-    """The text of a completion service, or one piece of it; pieces are joined."""
+    """The text of a completion service, or one piece of it.
+
+    Pieces are joined, text and lists in ``logprobs``; the last finish reason and usage are used.
+    """
 
     text: str = ""
-    logprobs: dict[str, Any] | None = None  #: as OpenAI writes them; the last counts
+    logprobs: dict[str, Any] | None = None  #: as OpenAI writes them
     finish_reason: str = ""  #: "" is ``stop``
     usage: Usage | None = None  #: ``None`` is estimated
 

@@ -132,11 +132,33 @@ def test_choices_of_a_model_that_returns_whole_messages(client):
     assert text_of(streamed) == "AA"
 
 
-def test_a_model_that_streams_makes_one_choice(client):
+@pytest.mark.parametrize("model", ["talk", "later"])
+def test_choices_of_a_model_that_streams(client, model):
+    found = say(client, "a b", model, n=3)
+
+    assert [(each.index, each.message.content) for each in found.choices] == [
+        (0, "a b "), (1, "a b "), (2, "a b "),
+    ]  # fmt: skip
+    assert {each.finish_reason for each in found.choices} == {"stop"}
+
+
+@pytest.mark.parametrize("model", ["talk", "later"])
+def test_a_stream_has_one_choice(client, model):
     with pytest.raises(openai.BadRequestError, match="one choice") as caught:
-        say(client, "a", n=2)
+        say(client, "a", model, n=2, stream=True)
 
     assert caught.value.param == "n"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("refuse", openai.BadRequestError), ("fail", openai.InternalServerError)],
+)
+def test_a_choice_that_fails_is_the_error_of_the_request(client, text, error):
+    with pytest.raises(error):
+        say(client, text, n=3)
+
+    assert say(client, "a b", n=2).choices[1].message.content == "a b "
 
 
 @pytest.mark.parametrize("text", ["break", "forever"])

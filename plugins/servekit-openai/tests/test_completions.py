@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
         pytest.param("write", [1, 2], ["[1, 2]"], id="token ids"),
         pytest.param("writes", "abc", ["ABC"], id="a model that returns whole texts"),
         pytest.param("writes", ["a", "b"], ["A", "B"], id="several texts"),
+        pytest.param("write", ["abc", "", "d"], ["cba", "", "d"], id="several streams"),
+        pytest.param("write", [[1], [2, 3]], ["[1]", "[2, 3]"], id="several streams of token ids"),
         pytest.param("writes", [[1], [2]], ["[1]", "[2]"], id="several lists of token ids"),
     ],
 )
@@ -26,11 +28,27 @@ def test_prompts(client, model, prompt, texts):
     assert [choice.index for choice in found.choices] == list(range(len(texts)))
 
 
-def test_choices_are_ordered_by_prompt(client):
-    found = client.completions.create(model="writes", prompt=["a", "b"], n=2)
+@pytest.mark.parametrize("model", ["writes", "write"])
+def test_choices_are_ordered_by_prompt(client, model):
+    found = client.completions.create(model=model, prompt=["a", "b"], n=2)
 
-    assert [choice.text for choice in found.choices] == ["A", "A", "B", "B"]
+    assert [choice.text.lower() for choice in found.choices] == ["a", "a", "b", "b"]
+    assert [choice.index for choice in found.choices] == [0, 1, 2, 3]
     assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (2, 4)
+
+
+def test_more_choices_than_there_are_slots(client):
+    found = client.completions.create(model="write", prompt=["ab", "cd", "ef"], n=5)
+
+    assert [choice.text for choice in found.choices] == ["ba"] * 5 + ["dc"] * 5 + ["fe"] * 5
+    assert {choice.finish_reason for choice in found.choices} == {"length"}
+
+
+def test_a_stream_has_one_choice(client):
+    with pytest.raises(openai.BadRequestError, match="one choice") as caught:
+        client.completions.create(model="write", prompt=["a", "b"], stream=True)
+
+    assert caught.value.param == "prompt"
 
 
 def test_a_stream(client):
@@ -45,7 +63,6 @@ def test_a_stream(client):
 @pytest.mark.parametrize(
     ("model", "prompt", "message"),
     [
-        pytest.param("write", ["a", "b"], "one choice", id="two for a model that streams"),
         pytest.param("writes", [], "expected 1 to 2048, got 0", id="none"),
         pytest.param("writes", ["a"] * 2049, "expected 1 to 2048", id="too many"),
         pytest.param("writes", [1.5], "a string, token ids", id="a number"),

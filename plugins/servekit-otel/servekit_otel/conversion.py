@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events as spans of OpenTelemetry. Runs in: observer.
+"""Events as spans of OpenTelemetry, encoded for OTLP. Runs in: observer.
 
 A request is a span of the kind SERVER, whose id is in its ``traceparent``. Inside it are the spans
 of the front-end, and one for the work of each worker, with its steps and the spans of the service.
@@ -9,256 +9,282 @@ the work of the worker is linked to it in every trace.
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
-
-import servekit
+from servekit_otel.otlp import (
+    CHILD,
+    END,
+    INTERNAL,
+    KINDS,
+    PARENT_ID,
+    ROOT,
+    SERVER,
+    SPAN_ID,
+    START,
+    TRACE_ID,
+    SpanForm,
+    TextAttribute,
+    attributes_of,
+    link,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from opentelemetry.sdk.resources import Resource
+    from collections.abc import Hashable, Sequence
 
     from servekit.extension import RequestTraced, Span, TracedBatch
 
-__all__ = ["Converter"]
+    Forms = dict[tuple[Hashable, ...], SpanForm]
 
-SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
-SCOPE: Final = InstrumentationScope("servekit", servekit.__version__)
-UNSET: Final = Status(StatusCode.UNSET)
-FAILED: Final = Status(StatusCode.ERROR)
+__all__ = ["Converter", "EncodedSpans"]
+
 SERVER_ERROR: Final = 500
-STEPS: Final = ("decode", "predict", "encode")
-KINDS: Final = {kind.name.lower(): kind for kind in SpanKind}
-
-
+STEPS: Final = frozenset(("decode", "predict", "encode"))
+REQUEST_ID, BATCH_ID = TextAttribute("servekit.request_id"), TextAttribute("servekit.batch.id")
+FORM: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 MASK: Final = (1 << 64) - 1
 ODD: Final = 0x9E3779B97F4A7C15  #: multiples of it differ in all digits
 OF_BATCHES: Final = 1 << 20  #: numbers from here on are for works, and smaller ones for parts
+MAX_FORMS: Final = 1000  #: that are kept
 
 
-class Work(NamedTuple):
-    """The part of a worker in the request: its work on one batch."""
+class EncodedSpans(NamedTuple):
+    """Spans as fields of a ``ScopeSpans``."""
 
-    batch: TracedBatch
-    id: int  #: the span id
-    context: SpanContext
-    batch_context: SpanContext | None  #: the span of the whole batch; ``None``: it has none
-    is_first: bool  #: the request is the first sampled member of the batch
-    start_s: float  #: since the arrival of the request
-    end_s: float
+    content: bytes
+    spans: int  #: how many
+
+
+class ParsedContext(NamedTuple):
+    """A span that a ``traceparent`` names."""
+
+    trace_id: bytes
+    span_id: int
+    flags: int
+
+
+class Work:
+    """The part of a worker in a request: its work on one batch."""
+
+    __slots__ = ("batch", "end_s", "first", "id", "is_first", "start_s", "step_id")
+
+    def __init__(self, batch: TracedBatch, own: str, base: int, number: int) -> None:
+        """*own* is the ``traceparent`` of the request, and *number* gives an id without another."""
+        self.batch = batch
+        first = next(filter(is_sampled, batch.traceparents), "")
+        self.is_first = first == own
+        self.first = context_of(first) if first else None  #: its trace has the span of the batch
+        if batch.span:
+            self.id = id_from(batch.span, 0 if self.is_first else base)
+        else:
+            self.id = base ^ (OF_BATCHES + number) * ODD & MASK or 1
+        self.step_id = self.id  #: the step that began last, or the whole
+        self.start_s, self.end_s = inf, 0.0  #: since the arrival of the request
+
+    @property
+    def batch_id(self) -> int:
+        """The id of the span of the batch."""
+        name = self.batch.span or self.batch.id
+        return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1
+
+    def include(self, start_s: float, end_s: float) -> None:
+        """Extend it by the time of one of its parts."""
+        self.start_s, self.end_s = min(self.start_s, start_s), max(self.end_s, end_s)
 
 
 class Converter:
-    """Makes spans of events."""
+    """Makes spans of events. What many spans have in common is encoded once."""
 
-    def __init__(self, resource: Resource) -> None:
-        """Give them all *resource*."""
-        self._resource = resource
+    def __init__(self) -> None:
+        """Begin without forms."""
+        self._forms: Forms = {}
 
-    def spans_of(self, event: RequestTraced) -> list[ReadableSpan]:
-        """Return the spans of a request; none if it is not sampled."""
-        own = context_of(event.traceparent)
-        if own is None or not own.trace_flags.sampled:
-            return []
-        made = TraceOfRequest(event, own, self._resource)
-        return list(made.spans())
+    def spans_of(self, event: RequestTraced) -> EncodedSpans | None:
+        """Return the spans of a request; ``None`` if it is not sampled."""
+        if not is_sampled(event.traceparent):
+            return None
+        if len(self._forms) > MAX_FORMS:
+            self._forms.clear()
+        pieces = TraceOfRequest(event, self._forms).pieces()
+        return EncodedSpans(b"".join(pieces), len(pieces) // 3)
 
 
 class TraceOfRequest:
-    """The spans of one request."""
+    """The spans of one request, as pieces of bytes: three of each."""
 
-    def __init__(self, event: RequestTraced, own: SpanContext, resource: Resource) -> None:
-        """*own* is the span of the whole request."""
-        self._event, self._own, self._resource = event, own, resource
+    __slots__ = ("_event", "_forms", "_id", "_pieces", "_start_ns", "_trace_id", "_works")
+
+    def __init__(self, event: RequestTraced, forms: Forms) -> None:
+        """*forms* are those that are known; more are added."""
+        self._event, self._forms = event, forms
+        self._trace_id, self._id, _ = context_of(event.traceparent)
         self._start_ns = int(event.time_s * 1e9)
-        self._base = hashed(event.traceparent)
-        self._works = [self._work(at, batch) for at, batch in enumerate(event.batches)]
+        self._works = [
+            Work(batch, event.traceparent, self._id, number)
+            for number, batch in enumerate(event.batches)
+        ]
+        self._pieces: list[bytes] = []
 
-    def spans(self) -> Iterator[ReadableSpan]:
-        """Yield all of them."""
-        yield self._request()
+    def pieces(self) -> list[bytes]:
+        """Return them."""
+        self._add_request()
+        own_id, forms = self._id, self._forms
+        for at, span in enumerate(self._event.spans, 1):  # in the order in which they began
+            name, start_s, around, place = span.name, span.start_s, own_id, span.batch
+            end_s = start_s + span.duration_s
+            if span.id and place >= 0:
+                self._add_of_service(span, self._works[place])
+                continue
+            span_id = own_id ^ at * ODD & MASK or 1
+            if place >= 0 and name in STEPS:
+                work = self._works[place]
+                around, work.step_id = work.id, span_id
+                work.include(start_s, end_s)
+            form = forms.get((name, span.stage)) if not span.attributes else form_of(span)
+            if form is None:
+                form = forms[name, span.stage] = form_of(span)
+            self._add(form, start_s, end_s, span_id, around)
         for work in self._works:
-            if work.is_first:
-                yield self._span_of_batch(work)
-            yield self._span_of_work(work)
-        for number, span in enumerate(self._event.spans):
-            yield self._part(number, span)
+            self._add_work(work)
+        return self._pieces
 
-    # ------------------------------------------------------------ the request
+    def _add_request(self) -> None:
+        event, trace_id, span_id, start_ns = self._event, self._trace_id, self._id, self._start_ns
+        is_root = not event.parent_span
+        key = event.method, event.path, event.model, event.version, event.status, is_root
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = form_of_request(event)
+        form = form.more(REQUEST_ID.of(event.request_id))
+        end_ns = start_ns + int(event.duration_s * 1e9)
+        times = START, start_ns, END, end_ns
+        if is_root:
+            fixed = ROOT.pack(TRACE_ID, trace_id, SPAN_ID, span_id, *times)
+        else:
+            parent = PARENT_ID, id_from(event.parent_span)
+            fixed = CHILD.pack(TRACE_ID, trace_id, SPAN_ID, span_id, *times, *parent)
+        self._pieces += form.head, fixed, form.tail
 
-    def _request(self) -> ReadableSpan:
-        event, parent = self._event, None
-        if event.parent_span:
-            trace_id, parent_id = self._own.trace_id, int(event.parent_span, 16)
-            parent = SpanContext(trace_id, parent_id, is_remote=True, trace_flags=SAMPLED)
-        attributes: dict[str, Any] = {
-            "http.request.method": event.method,
-            "url.path": event.path,
-            "http.route": event.path,
-            "servekit.model": event.model,
-            "servekit.version": event.version,
-            "servekit.request_id": event.request_id,
-        }
-        if event.status:
-            attributes["http.response.status_code"] = event.status
-        has_failed = event.status >= SERVER_ERROR
-        if has_failed or not event.status:
-            attributes["error.type"] = str(event.status) if has_failed else "disconnected"
-        return ReadableSpan(
-            name=f"{event.method} {event.path}",
-            context=self._own,
-            parent=parent,
-            resource=self._resource,
-            attributes=attributes,
-            kind=SpanKind.SERVER,
-            status=FAILED if has_failed else UNSET,
-            start_time=self._start_ns,
-            end_time=self._start_ns + int(event.duration_s * 1e9),
-            instrumentation_scope=SCOPE,
-        )
+    def _add_of_service(self, span: Span, work: Work) -> None:
+        """Add a span that the service gave: inside another one, or inside the last step."""
+        base = 0 if work.is_first else self._id
+        is_outer = span.parent == work.batch.span
+        around = work.step_id if is_outer else id_from(span.parent, base)
+        end_s = span.start_s + span.duration_s
+        self._add(form_of(span), span.start_s, end_s, id_from(span.id, base), around)
 
-    # ------------------------------------------------------------ batches
-
-    def _work(self, at: int, batch: TracedBatch) -> Work:
-        """Return what the worker did with the batch at *at*."""
-        mine = [each for each in self._event.spans if each.batch == at]
-        steps = [each for each in mine if each.name in STEPS and not each.id] or mine
-        first = first_sampled(batch)
-        is_first = first == self._event.traceparent
-        own_id = self._id(OF_BATCHES + at)
-        if batch.span:
-            own_id = self._recorded_id(batch.span, is_first=is_first)
-        found = context_of(first)
-        return Work(
-            batch,
-            own_id,
-            inside(self._own, own_id),
-            inside(found, hashed(batch.id + batch.span)) if found is not None else None,
-            is_first,
-            min((each.start_s for each in steps), default=0.0),
-            max((each.start_s + each.duration_s for each in steps), default=0.0),
-        )
-
-    def _span_of_batch(self, work: Work) -> ReadableSpan:
-        """Return the span of a batch, with links to its members."""
-        batch = work.batch
-        assert work.batch_context is not None
-        attributes = {**_facts(batch), "servekit.batch.size": batch.size}
-        links = [Link(each) for each in map(context_of, dict.fromkeys(batch.traceparents)) if each]
+    def _add_work(self, work: Work) -> None:
+        """Add the span around the steps of a worker, and that of the batch if it belongs here."""
+        batch, forms, name = work.batch, self._forms, BATCH_ID.of(work.batch.id)
+        if work.start_s > work.end_s:  # no answer
+            for span in self._event.spans:
+                if span.batch >= 0 and self._works[span.batch] is work:
+                    work.include(span.start_s, span.start_s + span.duration_s)
         times = work.start_s, work.end_s
-        return self._span("batch", times, work.batch_context, self._own, attributes, links)
-
-    def _span_of_work(self, work: Work) -> ReadableSpan:
-        """Return the span around the steps of a worker."""
-        batch, attributes = work.batch, _facts(work.batch)
-        links = [Link(work.batch_context)] if work.batch_context is not None else []
+        facts = batch.stage, batch.replica, batch.pid, batch.size
+        form = forms.get(("worker", *facts))
+        if form is None:
+            form = forms["worker", *facts] = form_of_work(batch)
+            forms["batch", *facts] = form_of_batch(batch)
+        more = name
         if batch.dropped:
-            attributes["servekit.dropped_spans"] = batch.dropped
-        name = f"worker {batch.stage}" if batch.stage else "worker"
-        times = work.start_s, work.end_s
-        return self._span(name, times, work.context, self._own, attributes, links)
+            more += attributes_of({"servekit.dropped_spans": batch.dropped})
+        if work.first is None:
+            self._add(form.more(more), *times, work.id, self._id)
+            return
+        batch_id = work.batch_id
+        more += link(work.first.trace_id, batch_id)
+        self._add(form.more(more), *times, work.id, self._id)
+        if work.is_first:
+            form = forms["batch", *facts].more(name + links_to(batch.traceparents))
+            self._add(form, *times, batch_id, self._id)
 
-    # ------------------------------------------------------------ parts
-
-    def _part(self, number: int, span: Span) -> ReadableSpan:
-        """Return one of the parts of the time, or a span of the service."""
-        times = span.start_s, span.start_s + span.duration_s
-        attributes: dict[str, Any] = dict(span.attributes)
-        if span.stage:
-            attributes["servekit.stage"] = span.stage
-        own, work = inside(self._own, self._id(number)), None
-        if span.batch >= 0 and (span.id or span.name in STEPS):
-            work = self._works[span.batch]
-        if work is None or not span.id:
-            parent = self._own if work is None else work.context
-            return self._span(span.name, times, own, parent, attributes)
-        own = inside(self._own, self._recorded_id(span.id, is_first=work.is_first))
-        kind = KINDS.get(str(attributes.pop("span.kind", "")), SpanKind.INTERNAL)
-        parent = inside(self._own, self._parent_id(work, span))
-        return self._span(span.name, times, own, parent, attributes, kind=kind)
-
-    def _parent_id(self, work: Work, span: Span) -> int:
-        """Return the id of what is around *span* of a service: another one, or the last step."""
-        if span.parent != work.batch.span:
-            return self._recorded_id(span.parent, is_first=work.is_first)
-        found = work.id
-        for number, step in enumerate(self._event.spans):  # in the order in which they began
-            is_step = step.batch == span.batch and step.name in STEPS and not step.id
-            if is_step and step.start_s <= span.start_s:
-                found = self._id(number)
-        return found
-
-    def _id(self, number: int) -> int:
-        """Return an id that no other request has."""
-        return self._base ^ ((number + 1) * ODD & MASK) or 1
-
-    def _recorded_id(self, recorded: str, *, is_first: bool) -> int:
-        """Return *recorded*, an id from the worker, in the trace of this request.
-
-        It is of the trace of the first member. Others may be in that trace too, and have other ids.
-        """
-        return int(recorded, 16) if is_first else int(recorded, 16) ^ self._base or 1
-
-    def _span(
-        self,
-        name: str,
-        times: tuple[float, float],
-        own: SpanContext,
-        parent: SpanContext,
-        attributes: Mapping[str, Any],
-        links: Sequence[Link] = (),
-        kind: SpanKind = SpanKind.INTERNAL,
-    ) -> ReadableSpan:
-        return ReadableSpan(
-            name=name,
-            context=own,
-            parent=parent,
-            resource=self._resource,
-            attributes=attributes,
-            links=links,
-            kind=kind,
-            status=FAILED if "error.type" in attributes else UNSET,
-            start_time=self._start_ns + int(times[0] * 1e9),
-            end_time=self._start_ns + int(times[1] * 1e9),
-            instrumentation_scope=SCOPE,
-        )
+    def _add(self, form: SpanForm, start_s: float, end_s: float, own_id: int, around: int) -> None:
+        began, head, tail = self._start_ns, form.head, form.tail
+        start_ns, end_ns = began + int(start_s * 1e9), began + int(end_s * 1e9)
+        times = START, start_ns, END, end_ns, PARENT_ID
+        fixed = CHILD.pack(TRACE_ID, self._trace_id, SPAN_ID, own_id, *times, around)
+        self._pieces += head, fixed, tail
 
 
-def context_of(traceparent: str) -> SpanContext | None:
-    """Return the span that *traceparent* names; ``None`` if it is empty."""
-    if not traceparent:
-        return None
-    _, trace_id, span_id, flags = traceparent.split("-")[:4]
-    trace_flags = TraceFlags(int(flags, 16))
-    return SpanContext(
-        int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=trace_flags
+# ------------------------------------------------------------ forms
+
+
+def form_of_request(event: RequestTraced) -> SpanForm:
+    """Return the form of the span of a request, without the id of the request."""
+    status, has_failed = event.status, event.status >= SERVER_ERROR
+    attributes: dict[str, str | int] = {
+        "http.request.method": event.method,
+        "url.path": event.path,
+        "http.route": event.path,
+        "servekit.model": event.model,
+        "servekit.version": event.version,
+    }
+    if status:
+        attributes["http.response.status_code"] = status
+    if has_failed or not status:
+        attributes["error.type"] = str(status) if has_failed else "disconnected"
+    name, fields = f"{event.method} {event.path}", attributes_of(attributes)
+    if event.parent_span:
+        return SpanForm.of(name, fields, kind=SERVER, is_failed=has_failed, is_parent_remote=True)
+    return SpanForm.of(name, fields, fixed=ROOT, kind=SERVER, is_failed=has_failed)
+
+
+def form_of(span: Span) -> SpanForm:
+    """Return the form of a part of the time, or of a span of the service."""
+    attributes, kind = dict(span.attributes), INTERNAL
+    if span.stage:
+        attributes["servekit.stage"] = span.stage
+    if span.id:
+        kind = KINDS.get(str(attributes.pop("span.kind", "")), INTERNAL)
+    return SpanForm.of(
+        span.name, attributes_of(attributes), kind=kind, is_failed="error.type" in attributes
     )
 
 
-def first_sampled(batch: TracedBatch) -> str:
-    """Return the ``traceparent`` of the first member that is sampled; "" if there is none."""
-    return next((each for each in batch.traceparents if int(each[53:55], 16) & 1), "")
+def form_of_work(batch: TracedBatch) -> SpanForm:
+    """Return the form of the spans of the worker of *batch*, without the id of the batch."""
+    name = f"worker {batch.stage}" if batch.stage else "worker"
+    return SpanForm.of(name, _facts(batch))
 
 
-def hashed(text: str) -> int:
-    """Return a span id that is the same for the same *text*."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) or 1
+def form_of_batch(batch: TracedBatch) -> SpanForm:
+    """Return the form of the span of *batch*, without its id and the links to its members."""
+    return SpanForm.of("batch", _facts(batch) + attributes_of({"servekit.batch.size": batch.size}))
 
 
-def inside(other: SpanContext, own_id: int) -> SpanContext:
-    """Return the context of another span in the trace of *other*."""
-    return SpanContext(other.trace_id, own_id, is_remote=False, trace_flags=SAMPLED)
+def links_to(traceparents: Sequence[str]) -> bytes:
+    """Return links to the members of a batch."""
+    members = filter(FORM.match, dict.fromkeys(traceparents))
+    return b"".join(link(*each) for each in map(context_of, members))
 
 
-def _facts(batch: TracedBatch) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "servekit.batch.id": batch.id,
-        "servekit.replica": batch.replica,
-        "process.pid": batch.pid,
-    }
-    return found | {"servekit.stage": batch.stage} if batch.stage else found
+def _facts(batch: TracedBatch) -> bytes:
+    found: dict[str, str | int] = {"servekit.replica": batch.replica, "process.pid": batch.pid}
+    return attributes_of(found | {"servekit.stage": batch.stage} if batch.stage else found)
+
+
+# ------------------------------------------------------------ ids
+
+
+def context_of(traceparent: str) -> ParsedContext:
+    """Return the span that *traceparent* names."""
+    trace_id = bytes.fromhex(traceparent[3:35])
+    return ParsedContext(trace_id, id_from(traceparent[36:52]), int(traceparent[53:55], 16))
+
+
+def is_sampled(traceparent: str) -> bool:
+    """Whether *traceparent* names a span that is sampled. Clients may send any text as one."""
+    return FORM.match(traceparent) is not None and bool(int(traceparent[53:55], 16) & 1)
+
+
+def id_from(text: str, base: int = 0) -> int:
+    """Return the id that *text*, hexadecimal digits, stands for in the trace of a request.
+
+    :param base: the id of the request, unless it is the first sampled member of its batch. To
+        that one's trace belong the ids from a worker. Other members may be in the same trace: for
+        these, the ids are derived.
+    """
+    return int.from_bytes(bytes.fromhex(text), "little") ^ base or 1

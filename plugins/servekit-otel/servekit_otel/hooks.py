@@ -11,7 +11,7 @@ from servekit import hookimpl
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from servekit.extension import Observer, RequestTraced, Server, ServiceSpan
+    from servekit.extension import Observer, RequestTraced, Server, ServiceSpan, TraceSampling
     from servekit_otel.exporting import TraceExport
     from servekit_otel.settings import OtelSettings
 
@@ -22,18 +22,18 @@ _exports: list[TraceExport] = []  #: in the observer
 
 @hookimpl
 def register_settings() -> type[OtelSettings]:
-    """Have ``[plugins.otel]``."""
+    """Return the settings ``[plugins.otel]``."""
     from servekit_otel.settings import OtelSettings
 
     return OtelSettings
 
 
 @hookimpl
-def trace_sampler(server: Server) -> float | None:
-    """Have a share of the requests traced. Runs in: front-end, if there is a collector."""
-    from servekit_otel.settings import share_of
+def trace_sampler(server: Server) -> TraceSampling:
+    """Return the share of the requests to trace. Runs in: front-end, if there is a collector."""
+    from servekit_otel.settings import sampling_of
 
-    return share_of(server.plugin_settings("otel"))
+    return sampling_of(server.plugin_settings("otel"))
 
 
 @hookimpl

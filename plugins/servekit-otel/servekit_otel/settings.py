@@ -8,11 +8,15 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["OtelSettings", "protocol_of", "share_of"]
+from servekit.extension import TraceSampling
+
+__all__ = ["OtelSettings", "protocol_of", "sampling_of", "share_of"]
 
 #: share of the requests without a ``traceparent``, if neither a setting nor a variable says more
 SHARE: Final = 0.1
 SAMPLER, SAMPLER_ARG = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+#: samplers that do not look at the flags of clients
+FLAGLESS: Final = ("always_on", "always_off", "traceidratio")
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
@@ -43,6 +47,14 @@ class OtelSettings(Struct, frozen=True):
             f"default: what {SAMPLER} says, or {SHARE}",
         ),
     ] = None
+    max_per_second: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            description="traces that each front-end begins in a second at most, besides those that "
+            "clients ask for; 0: no limit",
+        ),
+    ] = 100.0
 
     @property
     def enabled(self) -> bool:
@@ -57,6 +69,19 @@ def protocol_of(settings: OtelSettings) -> str:
     """Return the protocol to export with."""
     said = [settings.protocol, *(os.environ.get(name, "") for name in PROTOCOLS), "http/protobuf"]
     return next(filter(None, said))
+
+
+def sampling_of(settings: OtelSettings) -> TraceSampling:
+    """Return which requests are traced.
+
+    :raises ValueError: the variables of the sampler cannot be followed.
+    """
+    name = os.environ.get(SAMPLER, "")
+    return TraceSampling(
+        share=share_of(settings),
+        per_second=settings.max_per_second or None,
+        follows_clients=settings.sampling is not None or name not in FLAGLESS,
+    )
 
 
 def share_of(settings: OtelSettings) -> float:

@@ -51,7 +51,7 @@ def entered(span: ServiceSpan) -> Iterator[None]:
 
 @cache
 def provide_tracers() -> None:
-    """Have spans recorded, unless the service has set a tracer provider.
+    """Record spans, unless the service has set a tracer provider.
 
     Without a traced request there is no parent, and a span is not recorded.
     """

@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 from servekit_otel.exporting import exporter_of, resource_of
-from servekit_otel.settings import ENDPOINTS, OtelSettings, protocol_of, share_of
+from servekit_otel.settings import ENDPOINTS, OtelSettings, protocol_of, sampling_of, share_of
 
 GIVEN = OtelSettings(endpoint="http://localhost:4318")
 
@@ -50,6 +50,24 @@ def test_the_share_that_is_sampled(sampling, sampler, argument, expected, monkey
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", argument)
 
     assert share_of(OtelSettings(sampling=sampling)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "sampler", "expected"),
+    [
+        (OtelSettings(), "", (0.1, 100.0, True)),
+        (OtelSettings(), "always_off", (0.0, 100.0, False)),
+        (OtelSettings(), "always_on", (1.0, 100.0, False)),
+        (OtelSettings(), "parentbased_always_off", (0.0, 100.0, True)),
+        (OtelSettings(sampling=0.5, max_per_second=7.0), "always_off", (0.5, 7.0, True)),
+        (OtelSettings(max_per_second=0.0), "parentbased_traceidratio", (1.0, None, True)),
+    ],
+)
+def test_limits_and_flags_of_clients(settings, sampler, expected, monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", sampler)
+    found = sampling_of(settings)
+
+    assert (found.share, found.per_second, found.follows_clients) == expected
 
 
 @pytest.mark.parametrize(("name", "argument"), [("jaeger_remote", ""), ("traceidratio", "2")])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from servekit.extension import ArchiveInfo, Kept, Policy, Refused
 
-__all__ = ["VARIABLE", "accept_archive", "extend_verify"]
+__all__ = ["ALLOWED", "VARIABLE", "accept_archive", "extend_verify"]
 
 VARIABLE = "POLICY_FILE"
 ALLOWED = "allowed"  #: on, too, wherever the variable is set

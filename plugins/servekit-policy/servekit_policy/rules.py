@@ -15,7 +15,7 @@ from servekit_policy.pickles.scanning import Finding, scan_directory
 __all__ = ["RULES", "judge"]
 
 Rule = Callable[[ArchiveInfo], Refused | None]
-SHOWN: Final = 3  #: files in a message
+MAX_FILES: Final = 3  #: in a message
 
 
 def judge(names: Sequence[str], archive: ArchiveInfo) -> Refused | Kept | None:
@@ -60,7 +60,7 @@ def _refusal(rule: str, findings: Sequence[Finding]) -> Refused | None:
     if not findings:
         return None
     first, *others = findings
-    more = [finding.place for finding in others[:SHOWN]]
+    more = [finding.place for finding in others[:MAX_FILES]]
     text = f"{first}; so do {', '.join(more)}" if more else str(first)
     return Refused(text, rule, first.place)
 

@@ -45,7 +45,7 @@ def register_routes(server: Server) -> list[Routes]:
 
     if not _is_allowed(server):
         return []
-    return [Routes(blueprint=create_blueprint(_directory(server)), listener="management")]
+    return [Routes(blueprint=create_blueprint(server, _directory(server)), listener="management")]
 
 
 @hookimpl

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["RecordingOrder", "Shelf"]
 
 ORDER: Final = "order.json"
-KEEP_S: Final = 60.0  #: how long calls that nobody fetches are kept after the end
-PIECE_BYTES: Final = 4 << 20
+KEEP_S: Final = 60.0  #: a recording whose calls nobody fetches ends, and is removed, after it
+PIECE_BYTES: Final = 1 << 20  #: read of each file at a time, and the rest of the last line
 
 
 class RecordingOrder(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class Shelf:
             return None
 
     def ask(self, order: RecordingOrder) -> None:
-        """Have front-ends follow *order*.
+        """Let front-ends follow *order*.
 
         :raises OSError: the file cannot be written.
         """
@@ -78,14 +78,18 @@ class Shelf:
     ) -> tuple[list[str], dict[str, int]]:
         """Return lines that follow the places *after*, and the places behind them.
 
+        The time of the order's file says when somebody did so last.
+
         :param after: bytes of each file that have been read.
         """
         lines: list[str] = []
         places = dict(after)
+        os.utime(self._path)
         for path in sorted(self._directory.glob(f"{order.id}-*.calls")):
             with path.open("rb") as file:
                 file.seek(places.get(path.name, 0))
-                whole, end, _ = file.read(PIECE_BYTES).rpartition(b"\n")
+                content = file.read(PIECE_BYTES) + file.readline()
+                whole, end, _ = content.rpartition(b"\n")
             if end:
                 lines += whole.decode().split("\n")
                 places[path.name] = places.get(path.name, 0) + len(whole) + 1
@@ -97,7 +101,10 @@ class Shelf:
             path.unlink(missing_ok=True)
 
     def clear_forgotten(self) -> None:
-        """Remove a recording that ended a while ago and that nobody has fetched."""
-        order = self.order()
-        if order is not None and time() >= order.until_s + KEEP_S:
+        """Remove a recording whose calls nobody fetches any more."""
+        try:
+            fetched_s = self._path.stat().st_mtime
+        except OSError:
+            return
+        if time() >= fetched_s + KEEP_S:
             self.clear()

@@ -3,23 +3,28 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from urllib.parse import quote
 
 from servekit.errors import StartupError
+from servekit.settings.arguments import NumberArgument, seconds, share, size_in_bytes
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from servekit.extension import RunningServer
 
 __all__ = ["configure"]
+
+recording_time: Final = NumberArgument(0, 86_400, seconds, is_above=True)
 
 POLL_S: Final = 0.3
 LAST_CALLS_S: Final = 1.5  #: front-ends write their last calls in this time
@@ -36,7 +41,6 @@ examples:
   servekit record -o calls.rec --max-size 500M --redact X-Customer
   servekit record -o - --server https://models.example:8081 | head -n 100 > calls.rec
 """
-UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def configure(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
@@ -45,20 +49,18 @@ def configure(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace],
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", required=True, help='a new file; "-": standard output')
     add("--model", metavar="NAME", default="", help="only requests of this model")
-    add("--share", type=float, default=1.0, help="part of the requests, 0 to 1 (default: all)")
-    add("--for", dest="for_s", type=float, default=60.0, metavar="S", help="seconds (default: 60)")
-    add("--max-size", type=_size, default=100 << 20, metavar="SIZE", help="default: 100M")
+    add("--share", type=share, default=1.0, help="part of the requests, 0 to 1 (default: all)")
+    add(
+        "--for",
+        dest="for_s",
+        type=recording_time,
+        default=60.0,
+        metavar="TIME",
+        help="default: 60s",
+    )
+    add("--max-size", type=size_in_bytes, default=100 << 20, metavar="SIZE", help="default: 100M")
     add("--redact", action="append", default=[], metavar="FIELD", help="leave this header out")
     return run
-
-
-def _size(text: str) -> int:
-    """Read ``100M``."""
-    number, unit = text.rstrip("KMGiBb"), text.lstrip("0123456789").upper().removesuffix("B")
-    try:
-        return int(number) * UNITS[unit.removesuffix("I")]
-    except (KeyError, ValueError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 100M") from None
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -66,9 +68,9 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises StartupError: the server cannot be reached or refuses, or the file cannot be written.
     """
+    if parsed.output != "-":
+        _check_output(Path(parsed.output))
     server: RunningServer = parsed.find_server(parsed)
-    if parsed.output != "-" and Path(parsed.output).exists():
-        raise StartupError(f"--output: {parsed.output} exists")
     order = {
         "model": parsed.model,
         "share": parsed.share,
@@ -78,18 +80,45 @@ def run(parsed: argparse.Namespace) -> int:
     }
     begun = _begin(server, order)
     path = f"/recordings/{begun['id']}"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
     try:
         with _opened(parsed.output) as file:
             file.write(begun["head"].encode())
             writer = CallWriter(file, parsed.max_size)
             print(f"recording for {parsed.for_s:g} s; Ctrl-C ends it", file=sys.stderr, flush=True)
-            _fetch(server, path, writer)
+            try:
+                _fetch(server, path, writer)
+            finally:
+                _clear_progress()
+                _tell(writer, parsed)
     finally:
-        server.ask(path, "DELETE")
-    told = {"calls": writer.calls, "bytes": writer.size, "file": parsed.output}
-    text = json.dumps(told) if parsed.json else f"{writer.calls} calls, {writer.size:,} bytes"
-    print(text, file=sys.stderr if parsed.output == "-" else sys.stdout)
+        with suppress(StartupError):  # it is gone, and its files with it
+            server.ask(path, "DELETE")
     return 0 if writer.calls else FAILED
+
+
+def _check_output(path: Path) -> None:
+    """Check that a new file can be at *path*, before a server is asked.
+
+    :raises StartupError: it cannot.
+    """
+    if path.exists():
+        raise StartupError(f"--output: {path} exists")
+    if not path.parent.is_dir():
+        raise StartupError(f"--output: {path.parent}: no such directory")
+
+
+def _tell(writer: CallWriter, parsed: argparse.Namespace) -> None:
+    """Print how much was recorded; standard output may be the recording.
+
+    A file without calls is removed, so that the command can be repeated.
+    """
+    file = parsed.output if writer.calls else None
+    if file is None and parsed.output != "-":
+        Path(parsed.output).unlink()
+    told = {"calls": writer.calls, "bytes": writer.size, "file": file}
+    shown = json.dumps(told) if parsed.json else writer.summary
+    print(shown, file=sys.stderr if parsed.output == "-" else sys.stdout)
 
 
 def _begin(server: RunningServer, order: dict[str, Any]) -> Any:
@@ -125,6 +154,17 @@ class CallWriter:
         self.size = 0  #: bytes
         self.is_full = False
 
+    @property
+    def summary(self) -> str:
+        """How much was written, for people."""
+        if self.calls:
+            full = ": the file is full (--max-size)" if self.is_full else ""
+            calls = "1 call" if self.calls == 1 else f"{self.calls} calls"
+            return f"{calls}, {self.size:,} bytes{full}"
+        if self.is_full:
+            return "no calls: the first one is larger than --max-size"
+        return "no calls: no model has answered a request in this time"
+
     def write(self, lines: list[str]) -> None:
         """Write as many of *lines* as there is room for."""
         for line in lines:
@@ -140,7 +180,6 @@ def _fetch(server: RunningServer, path: str, writer: CallWriter) -> None:
     """Fetch calls until the recording has ended and all are here. Ctrl-C ends it early."""
     after: dict[str, int] = {}
     until: float | None = None  #: ``monotonic``: no more calls come after it
-    show_progress = sys.stderr.isatty()
     while until is None or monotonic() < until:
         try:
             page = server.get(f"{path}/calls?after={quote(json.dumps(after))}")
@@ -148,7 +187,7 @@ def _fetch(server: RunningServer, path: str, writer: CallWriter) -> None:
             writer.write(page["lines"])
             if until is None and (writer.is_full or not page["is_recording"]):
                 until = monotonic() + LAST_CALLS_S
-            if show_progress:
+            if sys.stderr.isatty():
                 sys.stderr.write(f"\r{writer.calls} calls, {writer.size:,} bytes ")
             if not page["lines"]:
                 sleep(POLL_S)
@@ -157,5 +196,8 @@ def _fetch(server: RunningServer, path: str, writer: CallWriter) -> None:
                 raise
             server.ask(f"{path}/stop", "POST")
             until = monotonic() + LAST_CALLS_S
-    if show_progress:
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")

@@ -6,36 +6,29 @@ from __future__ import annotations
 import logging
 import os
 import random
-from functools import partial
-from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
 import gevent
+from gevent.monkey import get_original
 
+from servekit_record.call_copy import CALL_BYTES, CallCopy, CopyMemory
 from servekit_record.order import Shelf
-from servekit_record.recording import RecordedCall, RecordedMessage, line_of, message_of
+from servekit_record.recording import line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-    from servekit.extension import Exchange, HttpRequest, HttpResponse, Proceed, Server
+    from servekit.extension import Exchange, HttpRequest, Proceed, Server
     from servekit_record.order import RecordingOrder
 
-__all__ = ["CallRecorder", "is_secret"]
+__all__ = ["LOOK_S", "CallRecorder"]
 
 LOOK_S: Final = 0.25  #: how often a front-end looks for an order, and writes calls
-CALL_BYTES: Final = 4 << 20  #: larger bodies are not recorded
 PENDING_BYTES: Final = 32 << 20  #: of calls that are not written yet; further ones are left out
-#: parts of the names of header fields that are never recorded
-SECRETS: Final = ("auth", "cookie", "key", "secret", "token", "password", "credential", "signature")
+
+thread_sleep = get_original("time", "sleep")  #: blocks the thread, not a greenlet
 
 log = logging.getLogger("servekit.frontend")
-
-
-def is_secret(field: str, redacted: Iterable[str]) -> bool:
-    """Return whether the header *field*, in lower case, is left out of recordings."""
-    return field in redacted or any(part in field for part in SECRETS)
 
 
 class CallRecorder:
@@ -46,102 +39,76 @@ class CallRecorder:
         self._server = server
         self._shelf = Shelf(directory)
         self._order: RecordingOrder | None = None  #: calls are recorded as it says
-        self._pending: list[RecordedCall] = []  #: not written yet
-        self._pending_bytes = 0
-        self._is_writing = False
+        self._id = ""  #: of the recording in the directory, which may be over
+        self._broken = ""  #: the id of a recording whose calls cannot be written
+        self._memory = CopyMemory(0)
+        self._ended: list[CallCopy] = []  #: not written yet
+        self.is_writing = False  #: a thread writes calls, or looks for an order
         server.call_every(LOOK_S, self._look)
-        server.wait_for(lambda: bool(self._pending))
+        server.wait_for(lambda: bool(self._ended))
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Pass *request* on; copy it first if it is recorded."""
         order = self._order
-        if order is None or request.refusal is not None or random.random() >= order.share:  # noqa: S311
-            proceed(exchange, request)
-            return
-        model, body = self._server.find_model(request), request.content
-        if len(body) <= CALL_BYTES and order.model in ("", model):
-            headers = _headers(request.headers.items(), order.redact)
-            message = message_of(headers, bytes(body))
-            take = partial(self._take, exchange, request, model, message, time(), monotonic())
-            exchange.add_filter(partial(take, order))
+        if order is not None and request.refusal is None and random.random() < order.share:  # noqa: S311
+            self._copy(exchange, request, order)
         proceed(exchange, request)
 
-    def _take(
-        self,
-        exchange: Exchange,
-        request: HttpRequest,
-        model: str,
-        asked: RecordedMessage,
-        time_s: float,
-        began: float,
-        order: RecordingOrder,
-        response: HttpResponse,
-    ) -> HttpResponse:
-        """Keep the call that ends with *response*, if a model has answered it."""
-        size = len(response.body)
-        is_kept = size <= CALL_BYTES and self._pending_bytes <= PENDING_BYTES
-        if exchange.model_version and is_kept:
-            answered = message_of(_fields(response, order.redact), bytes(response.body))
-            self._pending_bytes += size + len(asked.body)
-            self._pending.append(
-                RecordedCall(
-                    time_s=time_s,
-                    request_id=request.request_id,
-                    method=request.method.decode("latin-1"),
-                    target=request.target.decode("latin-1"),
-                    model=model,
-                    version=exchange.model_version.decode("latin-1"),
-                    request=asked,
-                    status=response.status,
-                    response=answered,
-                    is_stream=response.is_streamed,
-                    duration_s=monotonic() - began,
-                )
-            )
-        return response
+    def _copy(self, exchange: Exchange, request: HttpRequest, order: RecordingOrder) -> None:
+        native = self._server.find_model(request)
+        # clients of protocols may name the model in the body: the response tells which one it is
+        is_asked = not native or order.model in ("", native)
+        is_small = len(request.content) <= CALL_BYTES
+        if is_asked and is_small and self._memory.take(CallCopy.size_of(request)):
+            copy = CallCopy(order, self._memory, request, self._ended.append)
+            copy.is_native = bool(native)
+            copy.follow(exchange, self._server.name_model)
 
     def _look(self) -> None:
         """Follow the order, and write what there is, in a thread."""
-        if not self._is_writing:
-            self._is_writing = True
+        if not self.is_writing:
+            self.is_writing = True
             gevent.spawn(self._work)
 
     def _work(self) -> None:
         """Runs in a greenlet."""
-        calls, self._pending, self._pending_bytes = self._pending, [], 0
+        copies = self._ended[:]
+        del self._ended[: len(copies)]
         try:
             pool = gevent.get_hub().threadpool
-            self._order = pool.apply(self._write_and_read, (self._order, calls))
+            order, is_over = pool.apply(self._write_and_read, (copies,))
+            self._follow(order, is_over=is_over)
         except OSError as error:
+            self._broken = self._id
+            self._order = None
             log.error("calls cannot be recorded: %s", error)  # noqa: TRY400 - says it all
         finally:
-            self._is_writing = False
+            for copy in copies:
+                copy.release()
+            self.is_writing = False
 
-    def _write_and_read(
-        self, order: RecordingOrder | None, calls: list[RecordedCall]
-    ) -> RecordingOrder | None:
-        """Write *calls* that were recorded for *order*; return the order to follow next."""
+    def _follow(self, order: RecordingOrder | None, *, is_over: bool) -> None:
+        """Record as *order* says, unless the recording *is_over*."""
+        id_ = order.id if order is not None else ""
+        if id_ != self._id:
+            self._memory.close()
+            self._id, self._memory = id_, CopyMemory(PENDING_BYTES)
+        self._order = None if is_over or id_ == self._broken else order
+
+    def _write_and_read(self, copies: list[CallCopy]) -> tuple[RecordingOrder | None, bool]:
+        """Write those of *copies* that belong to the present order; return it, and if it is over.
+
+        What began before a recording was over may end a little later, and is recorded, too.
+        """
         shelf = self._shelf
-        if order is not None and calls:
+        shelf.clear_forgotten()
+        order = shelf.order()
+        if order is None:
+            return None, True
+        if found := [copy for copy in copies if copy.order.id == order.id]:
             opened = os.open(shelf.calls_path(order), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             with os.fdopen(opened, "wb") as file:
-                file.writelines(map(line_of, calls))
-        shelf.clear_forgotten()
-        found = shelf.order()
-        if found is None or found.has_ended or shelf.recorded_bytes() >= found.max_bytes:
-            return None
-        return found
-
-
-def _headers(fields: Iterable[tuple[bytes, bytes]], redacted: list[str]) -> dict[str, str]:
-    decoded = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields)
-    return {name: value for name, value in decoded if not is_secret(name, redacted)}
-
-
-def _fields(response: HttpResponse, redacted: list[str]) -> dict[str, str]:
-    found = {name.lower(): value for name, value in response.fields}
-    if response.media_type:
-        found["content-type"] = response.media_type
-    if response.timing:
-        found["server-timing"] = response.timing.decode("latin-1")
-    return {name: value for name, value in found.items() if not is_secret(name, redacted)}
+                for copy in found:
+                    file.write(line_of(copy.recorded()))
+                    thread_sleep(0)  # otherwise the event loop waits 5 ms for its turn
+        return order, order.has_ended or shelf.recorded_bytes() >= order.max_bytes

@@ -19,6 +19,7 @@ __all__ = [
     "NotARecording",
     "RecordedCall",
     "RecordedMessage",
+    "RecordedStream",
     "RecordingHead",
     "line_of",
     "message_of",
@@ -62,6 +63,13 @@ class RecordedMessage(Struct, omit_defaults=True):
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+class RecordedStream(Struct, omit_defaults=True):
+    """How the body of a streamed response came."""
+
+    first_s: float | None = None  #: from the complete request to the first piece of the body
+    incomplete: str = ""  #: why the recorded body is not the whole one: the client left, or ...
+
+
 class RecordedCall(Struct, tag_field="kind", tag="call", kw_only=True):
     """One request and its response."""
 
@@ -69,13 +77,20 @@ class RecordedCall(Struct, tag_field="kind", tag="call", kw_only=True):
     request_id: str
     method: str
     target: str  #: path and query
-    model: str = ""  #: "" if the request came by the protocol of a plugin
+    model: str = ""  #: the one that answered
+    is_native: bool = True  #: ``/MODEL/...``; otherwise it came by the protocol of a plugin
     version: str  #: of the model that answered
     request: RecordedMessage
     status: int
     response: RecordedMessage
-    is_stream: bool = False  #: the outputs came one by one; the response has no body here
-    duration_s: float  #: from the complete request to its response, as the server measured it
+    is_stream: bool = False  #: the outputs came one by one
+    stream: RecordedStream | None = None  #: ``None``: not a stream, or it was recorded without body
+    duration_s: float  #: from the complete request to the end of the response, in the server
+
+    @property
+    def has_whole_body(self) -> bool:
+        """Whether the body of the response was recorded to its end."""
+        return not self.is_stream or (self.stream is not None and not self.stream.incomplete)
 
 
 _decode_head = msgspec.json.Decoder(RecordingHead).decode

@@ -55,7 +55,7 @@ def test_text(
         @pytest.mark.parametrize("call", CALLS, ids=range(1, len(CALLS) + 1))
         def test_call(call, sender):
             answer = sender.send(call)
-            assert not answer.problem
             comparison = ResponseComparison({parsed.tolerance!r}, {parsed.ignore!r})
-            assert not comparison.difference(call, answer.status, answer.message)
+            problem = answer.problem or comparison.difference(call, answer.status, answer.message)
+            assert not problem, problem
         ''')

@@ -4,26 +4,30 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from servekit import serve
+from servekit.settings.arguments import count, nonnegative
 from servekit.testing import TOLERANCE
 from servekit_record.comparison import ResponseComparison
 from servekit_record.errors import CannotReplay
+from servekit_record.feed import send_all
 from servekit_record.recording import NotARecording, read_calls
 from servekit_record.regression import test_text
 from servekit_record.report import ReplayReport
-from servekit_record.sending import Address, send_all
+from servekit_record.sending import Address
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from servekit_record.recording import RecordedCall
     from servekit_record.sending import ReplayedResponse
@@ -33,7 +37,8 @@ __all__ = ["configure"]
 SAME: Final = 0
 DIFFERENT: Final = 1
 TOKEN: Final = "SERVEKIT_PREDICT_TOKEN"  # noqa: S105 - the name of a variable
-PROGRESS_CALLS: Final = 50
+PROGRESS_S: Final = 0.2
+RECORDED: Final = "recorded"
 
 EPILOG = f"""\
 The exit status is 1 if a response differs. A token that the server wants is in {TOKEN}.
@@ -54,11 +59,15 @@ def configure(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace],
     add("recording", metavar="FILE", help="written by servekit record")
     add("target", metavar="URL|MODEL", help="a running server; or an archive or model directory")
     add("--version", default="", help="send to this version of each model")
-    add("--tolerance", type=float, default=TOLERANCE, help="of numbers (default: %(default)g)")
-    add("--ignore", action="append", default=[], metavar="PATH", help="members that may differ")
-    add("--connections", type=int, default=1, metavar="N", help="used at once (default: 1)")
-    add("--pace", choices=("fast", "recorded"), default="fast", help="time between requests")
-    add("--first", type=int, metavar="N", help="only the first N calls")
+    add(
+        "--tolerance", type=nonnegative, default=TOLERANCE, help="of numbers (default: %(default)g)"
+    )
+    ignore_help = "members of bodies or events that may differ: choices.*.index"
+    add("--ignore", action="append", default=[], metavar="PATH", help=ignore_help)
+    add("--connections", type=count, default=1, metavar="N", help="used at once (default: 1)")
+    pace_help = "one after the other, or at the times of the recording (default: fast)"
+    add("--pace", choices=("fast", RECORDED), default="fast", help=pace_help)
+    add("--first", type=count, metavar="N", help="only the first N calls")
     add("--pytest", metavar="FILE", help="write a test that does this, and send nothing")
     add("--json", action="store_true", help="print JSON")
     return run
@@ -69,40 +78,91 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises CannotReplay: the recording or the target cannot be used.
     """
-    if parsed.connections < 1:
-        raise CannotReplay("--connections: at least 1")
     try:
-        Path(parsed.recording).stat()
+        _check_arguments(parsed)
         return _write_test(parsed) if parsed.pytest is not None else _replay(parsed)
     except NotARecording as error:
         raise CannotReplay(str(error)) from error
+    except BrokenPipeError:  # nobody reads the report
+        raise
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         raise CannotReplay(f"{place}{error.strerror or error}") from error
 
 
+def _check_arguments(parsed: argparse.Namespace) -> None:
+    """Check what can be checked before anything is read or started.
+
+    :raises CannotReplay: the arguments do not fit together, or the recording is not a file.
+    :raises OSError: the recording cannot be read.
+    """
+    mode = Path(parsed.recording).stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise CannotReplay(f"{parsed.recording}: not a file; it is read more than once")
+    if parsed.pytest is not None and "://" in parsed.target:
+        raise CannotReplay("--pytest: the test starts the model, so it needs its path, not a URL")
+    if parsed.pytest is not None and parsed.version:
+        raise CannotReplay("--version: a test with --pytest starts one version of the model")
+
+
 def _replay(parsed: argparse.Namespace) -> int:
     report = ReplayReport(ResponseComparison(parsed.tolerance, parsed.ignore))
-    is_shown = sys.stderr.isatty()
-
-    def take(number: int, call: RecordedCall, answer: ReplayedResponse) -> None:
-        report.take(number, call, answer)
-        if is_shown and report.calls % PROGRESS_CALLS == 0:
-            different = len(report.differences)
-            sys.stderr.write(f"\r{report.calls} calls, {different} different ")
-
+    progress = ReplayProgress(report)
+    _check_version(parsed)
     try:
         with _target(parsed) as address:
-            options = {"connections": parsed.connections, "keeps_pace": parsed.pace == "recorded"}
-            send_all(_calls(parsed), address, take, **options)
-    finally:  # after Ctrl-C, too
-        if is_shown:
-            sys.stderr.write("\r\033[K")
+            keeps_pace = parsed.pace == RECORDED
+            calls: Iterable[tuple[int, RecordedCall]] = enumerate(_calls(parsed), 1)
+            if keeps_pace:
+                calls = sorted(calls, key=lambda each: each[1].time_s)
+            options = {"connections": parsed.connections, "keeps_pace": keeps_pace}
+            send_all(calls, address, progress.take, **options)
+    except KeyboardInterrupt:
+        progress.clear()
+        sys.stderr.write("interrupted: not all calls were sent\n")
+        raise
+    finally:
+        progress.clear()
         if report.calls:
             _print(report, as_json=parsed.json)
     if not report.calls:
         raise CannotReplay(f"{parsed.recording}: has no calls")
     return DIFFERENT if report.differences else SAME
+
+
+class ReplayProgress:
+    """Hands answers to a report, and shows how many there are on a terminal."""
+
+    def __init__(self, report: ReplayReport) -> None:
+        """Show nothing yet."""
+        self._report = report
+        self._is_shown = sys.stderr.isatty()
+        self._shown_at = 0.0  #: ``monotonic``
+
+    def take(self, number: int, call: RecordedCall, answer: ReplayedResponse) -> None:
+        """Compare an answer."""
+        report, now = self._report, monotonic()
+        report.take(number, call, answer)
+        if self._is_shown and now >= self._shown_at + PROGRESS_S:
+            self._shown_at = now
+            sys.stderr.write(f"\r{report.calls} calls, {len(report.differences)} different ")
+
+    def clear(self) -> None:
+        """Remove what is shown."""
+        if self._is_shown:
+            sys.stderr.write("\r\033[K")
+
+
+def _check_version(parsed: argparse.Namespace) -> None:
+    """Check that ``--version`` applies to every call, before one is sent.
+
+    :raises CannotReplay: a call came by the protocol of a plugin, whose paths only it knows.
+    """
+    for call in _calls(parsed) if parsed.version else ():
+        if not (call.is_native and call.model):
+            text = f"{call.target} is a path of a plugin's protocol, which is not changed"
+            fix = "give it the traffic (servekit traffic)"
+            raise CannotReplay(f"--version: {text}; {fix}, and leave --version out")
 
 
 def _calls(parsed: argparse.Namespace) -> Iterator[RecordedCall]:
@@ -141,8 +201,10 @@ def _models(parsed: argparse.Namespace) -> dict[str, str]:
     if not Path(parsed.target).exists():
         raise CannotReplay(f"{parsed.target}: no such archive or model directory")
     names = {call.model for call in _calls(parsed) if call.model}
-    if len(names) != 1:
-        shown = ", ".join(sorted(names)) or "none"
+    if not names:
+        raise CannotReplay(f"{parsed.recording}: has no calls")
+    if len(names) > 1:
+        shown = ", ".join(sorted(names))
         text = f"{parsed.recording}: a model can be started for calls of one model, not of: {shown}"
         raise CannotReplay(f"{text}; start a server, and give its URL")
     return {names.pop(): parsed.target}

@@ -13,31 +13,39 @@ from flask import Blueprint, Response, jsonify, request
 
 from servekit import __version__
 from servekit.errors import ClientError
+from servekit.extension import read_json
+from servekit_record.call_copy import SECRETS
 from servekit_record.errors import AlreadyRecording, RecordingNotFound
 from servekit_record.order import RecordingOrder, Shelf
-from servekit_record.recorder import LOOK_S, SECRETS
+from servekit_record.recorder import LOOK_S
 from servekit_record.recording import RecordingHead, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from servekit.extension import Server
+
 __all__ = ["create_blueprint"]
 
 
-def create_blueprint(directory: Path) -> Blueprint:
-    """Return the routes of the recording in *directory*."""
+def create_blueprint(server: Server, directory: Path) -> Blueprint:
+    """Return the routes of the recording of *server* in *directory*."""
     routes, shelf = Blueprint("recordings", __name__), Shelf(directory)
 
     @routes.post("/recordings")
     def begin() -> tuple[Response, int]:
-        begun = _in_thread(_begin, shelf, request.get_data())
+        order = _order(request.get_data())
+        if order.model and order.model not in server.models:
+            raise ClientError(f"no model {order.model!r}; there are: {', '.join(server.models)}")
+        begun = _in_thread(_begin, shelf, order)
         gevent.sleep(2 * LOOK_S)  # until then every front-end has seen it
         return jsonify(begun), 201
 
     @routes.get("/recordings/<name>/calls")
     def calls(name: str) -> Response:
-        return jsonify(_in_thread(_calls, shelf, name, request.args.get("after", "{}")))
+        page = _in_thread(_calls, shelf, name, request.args.get("after", "{}"))
+        return Response(page, mimetype="application/json")
 
     @routes.post("/recordings/<name>/stop")
     def stop(name: str) -> Response:
@@ -57,14 +65,19 @@ def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     return gevent.get_hub().threadpool.apply(function, arguments)
 
 
-def _begin(shelf: Shelf, body: bytes) -> dict[str, Any]:
+def _order(body: bytes) -> RecordingOrder:
     try:
-        order = msgspec.json.decode(body or b"{}", type=RecordingOrder)
+        return read_json(body or b"{}", RecordingOrder)
     except msgspec.DecodeError as error:
         raise ClientError(str(error)) from error
+
+
+def _begin(shelf: Shelf, order: RecordingOrder) -> dict[str, Any]:
     found = shelf.order()
     if found is not None and not found.has_ended:
-        raise AlreadyRecording(f"it ends in {found.until_s - time():.0f} s")
+        left = f"for {found.until_s - time():.0f} s at most"
+        hint = "if its command was killed, it ends within a minute"
+        raise AlreadyRecording(f"another recording is running, {left}; {hint}")
     shelf.clear()
     order.id, order.until_s = os.urandom(6).hex(), time() + order.duration_s
     order.redact = [field.lower() for field in order.redact]
@@ -81,15 +94,17 @@ def _found(shelf: Shelf, name: str) -> RecordingOrder:
     return order
 
 
-def _calls(shelf: Shelf, name: str, after: str) -> dict[str, Any]:
+def _calls(shelf: Shelf, name: str, after: str) -> bytes:
+    """Return a page of calls as JSON: it can be long, and is encoded in the thread."""
     order = _found(shelf, name)
     try:
-        places = msgspec.json.decode(after, type=dict[str, int])
+        places = read_json(after, dict[str, int])
         lines, places = shelf.read(order, places)
     except (msgspec.DecodeError, OSError, ValueError) as error:
         raise ClientError(f"after: {error}") from error
     is_recording = not order.has_ended and shelf.recorded_bytes() < order.max_bytes
-    return {"lines": lines, "after": places, "is_recording": is_recording}
+    found = {"lines": lines, "after": places, "is_recording": is_recording}
+    return msgspec.json.encode(found)
 
 
 def _stop(shelf: Shelf, name: str) -> None:

@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends recorded requests to a server, one after the other or over several connections."""
+"""Sends recorded requests to a server, and reads its responses."""
 
 from __future__ import annotations
 
 import re
-import threading
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final, TypeAlias
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from servekit_record.errors import CannotReplay
 from servekit_record.recording import message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from servekit_record.recording import RecordedCall, RecordedMessage
 
-__all__ = ["Address", "ReplayedResponse", "Sender", "send_all"]
-
-#: gets a call, its number in the recording (from 1), and its answer
-Take: TypeAlias = "Callable[[int, RecordedCall, ReplayedResponse], None]"
+__all__ = ["Address", "ReplayedResponse", "Sender"]
 
 TIMEOUT_S: Final = 120.0
+PIECE_BYTES: Final = 65_536
+ENDLESS_BYTES: Final = 1 << 20  #: a stream that is so much longer than recorded is not read on
 DURATION: Final = re.compile(r"dur=([0-9.]+)")
 #: header fields of the recorded connection, which are not sent again
 OF_CONNECTION: Final = frozenset(
@@ -39,8 +43,9 @@ class ReplayedResponse:
     status: int  #: 0 if there is no answer
     message: RecordedMessage
     elapsed_s: float  #: from the first byte sent to the last one received
-    server_s: float | None  #: what the server says in ``Server-Timing``
+    server_s: float | None  #: what the server says in ``Server-Timing``; until a stream begins
     problem: str = ""  #: why there is no answer
+    first_s: float = 0.0  #: from the first byte sent to the first one of the body, of a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,9 @@ class Address:
             connection.close()
 
     def target_of(self, call: RecordedCall) -> str:
-        """Return the path and query for *call*."""
+        """Return the path and query for *call*, whose path is that of a model."""
         prefix, target = urlsplit(self.url).path.rstrip("/"), call.target
-        if self.version and call.model:
+        if self.version and call.is_native:
             start = f"/{call.model}/"
             rest = target.removeprefix(start) if target.startswith(start) else target.lstrip("/")
             rest = re.sub(r"^versions/[^/]+/", "", rest)
@@ -107,16 +112,14 @@ class Sender:
 
     def send(self, call: RecordedCall) -> ReplayedResponse:
         """Return what the server answers; a connection that it has closed is opened again."""
-        try:
-            return self._send(call)
-        except (OSError, HTTPException):
-            self._connection.close()
+        is_used = self._connection.sock is not None
         try:
             return self._send(call)
         except (OSError, HTTPException) as error:
             self._connection.close()
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            return ReplayedResponse(0, message_of({}, b""), 0.0, None, f"no answer: {why}")
+            if is_used and isinstance(error, ConnectionError):
+                return self.send(call)
+            return ReplayedResponse(0, message_of({}, b""), 0.0, None, _problem_of(error))
 
     def _send(self, call: RecordedCall) -> ReplayedResponse:
         began, address = monotonic(), self._address
@@ -125,89 +128,49 @@ class Sender:
             call.method, address.target_of(call), body, address.headers_of(call)
         )
         response = self._connection.getresponse()
-        content = response.read()
-        elapsed_s = monotonic() - began
-        headers = {name.lower(): value for name, value in response.getheaders()}
+        first_s = 0.0
+        if call.is_stream and response.status == call.status:
+            content, first_s = self._read_stream(call, response, began)
+        else:
+            content = response.read()
         return ReplayedResponse(
-            response.status, message_of(headers, content), elapsed_s, _server_s(response)
+            response.status,
+            message_of({name.lower(): value for name, value in response.getheaders()}, content),
+            elapsed_s=monotonic() - began,
+            server_s=_server_s(response),
+            first_s=first_s,
         )
+
+    def _read_stream(
+        self, call: RecordedCall, response: HTTPResponse, began: float
+    ) -> tuple[bytes, float]:
+        """Return the body of a streamed *response*, and how long its first byte took.
+
+        The connection is closed where the rest of the body is not needed.
+        """
+        limit = len(call.response.body) + ENDLESS_BYTES if call.has_whole_body else 0
+        content, first_s = bytearray(), 0.0
+        while len(content) < limit and (piece := response.read1(PIECE_BYTES)):
+            first_s = first_s or monotonic() - began
+            content += piece
+        if len(content) >= limit:
+            response.close()
+            self._connection.close()
+        return bytes(content), first_s
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
+def _problem_of(error: Exception) -> str:
+    """Return what to tell about a call without an answer."""
+    if isinstance(error, IncompleteRead):
+        return "the answer broke off before its end"
+    why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"no answer: {why}"
+
+
 def _server_s(response: HTTPResponse) -> float | None:
     timing = response.getheader("Server-Timing")
     return sum(map(float, DURATION.findall(timing))) / 1e3 if timing else None
-
-
-class CallFeed:
-    """Hands out calls to several threads, in their order."""
-
-    def __init__(self, calls: Iterable[RecordedCall], *, keeps_pace: bool) -> None:
-        """Hand out *calls*.
-
-        :param keeps_pace: leave as much time between them as there was when they were recorded.
-        """
-        self._calls = enumerate(calls, 1)
-        self._keeps_pace = keeps_pace
-        self._lock = threading.Lock()
-        self._began = monotonic()
-        self._first_s: float | None = None  #: when the first call was recorded
-        self.failure: BaseException | None = None  #: ends all threads
-
-    def next(self) -> tuple[int, RecordedCall] | None:
-        """Return a call when it is due, and its number; ``None`` if there are no more."""
-        with self._lock:
-            found = next(self._calls, None) if self.failure is None else None
-        if found is not None and self._keeps_pace:
-            self._first_s = found[1].time_s if self._first_s is None else self._first_s
-            sleep(max(0.0, found[1].time_s - self._first_s - (monotonic() - self._began)))
-        return found
-
-    def take(self, number: int, call: RecordedCall, answer: ReplayedResponse, take: Take) -> None:
-        """RecordedCall *take*, in one thread at a time."""
-        with self._lock:
-            take(number, call, answer)
-
-
-def send_all(
-    calls: Iterable[RecordedCall],
-    address: Address,
-    take: Take,
-    *,
-    connections: int = 1,
-    keeps_pace: bool = False,
-) -> None:
-    """Send *calls* in their order, and give *take* each with its number and answer.
-
-    :param take: called in one thread at a time.
-    """
-    feed = CallFeed(calls, keeps_pace=keeps_pace)
-    threads = [
-        threading.Thread(target=_send_some, args=(feed, address, take), daemon=True)
-        for _ in range(connections)
-    ]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    except BaseException as error:  # Ctrl-C: what has been answered counts
-        feed.failure = error
-        raise
-    if feed.failure is not None:
-        raise feed.failure
-
-
-def _send_some(feed: CallFeed, address: Address, take: Take) -> None:
-    """Send calls over one connection. Runs in a thread."""
-    sender = Sender(address)
-    try:
-        while (found := feed.next()) is not None:
-            feed.take(*found, sender.send(found[1]), take)
-    except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-        feed.failure = error
-    finally:
-        sender.close()

@@ -4,8 +4,6 @@
 import json
 import signal
 import stat
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -13,9 +11,10 @@ from servekit_record.recording import read_calls
 
 from servekit.testing import ServedModel
 
+from .commands import WAIT_S, RecordCommand, run_pytest, servekit
+
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-WAIT_S = 60.0
 CALLS = 1000
 SERVICE = """
 from servekit import InputError, Service
@@ -38,13 +37,6 @@ def model(directory, change="0"):
     return directory
 
 
-def servekit(*arguments, **options):
-    command = [sys.executable, "-m", "servekit", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=WAIT_S, check=False, **options
-    )
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     directory = tmp_path_factory.mktemp("served")
@@ -52,31 +44,6 @@ def served(tmp_path_factory):
     with ServedModel(model(directory / "v1"), **options) as server:
         server.directory = directory
         yield server.wait_ready()
-
-
-class CallRecorder:
-    """``servekit record``, which has begun."""
-
-    def __init__(self, served, path, *flags):
-        command = [sys.executable, "-m", "servekit", "record", "-o", str(path), "--json",
-                   "--run-dir", str(served.directory), *flags]  # fmt: skip
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stderr.readline().startswith("recording for ")
-
-    def stop(self):
-        """End it as Ctrl-C does, and return what it prints."""
-        self.process.send_signal(signal.SIGINT)
-        return self.end()
-
-    def end(self, status=0):
-        output, error = self.process.communicate(timeout=WAIT_S)
-        assert self.process.returncode == status, error
-        return json.loads(output)
-
-
-HEADERS = {"Authorization": "Bearer s3cret", "X-Who": "me"}
 
 
 def send(served, count):
@@ -91,7 +58,7 @@ def send(served, count):
 def recording(served, tmp_path_factory):
     """A recording of ``CALLS`` requests."""
     path = tmp_path_factory.mktemp("recording") / "calls.rec"
-    recorder = CallRecorder(served, path, "--for", "600", "--redact", "X-Who")
+    recorder = RecordCommand(served, path, "--for", "600", "--redact", "X-Who")
     send(served, CALLS)
     assert recorder.stop()["calls"] == CALLS
     return path
@@ -144,17 +111,13 @@ def test_a_recording_becomes_a_test(recording, tmp_path, failed):
     target, path = model(tmp_path / "v2", change=change), tmp_path / "test_calls.py"
     written = servekit("replay", recording, target, "--first", 20, "--pytest", path)
     assert written.returncode == 0, written.stderr
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", path]
-    ran = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S, check=False
-    )
 
     told = f"{failed} failed, {20 - failed} passed" if failed else "20 passed"
-    assert told in ran.stdout, ran.stdout + ran.stderr
+    assert told in run_pytest(path)
 
 
 def test_a_share_is_recorded_until_the_file_is_full(served, tmp_path):
-    recorder = CallRecorder(served, tmp_path / "calls.rec", "--share", "0.5", "--max-size", "20K")
+    recorder = RecordCommand(served, tmp_path / "calls.rec", "--share", "0.5", "--max-size", "20K")
     send(served, 200)
     told = recorder.end()
 
@@ -162,21 +125,82 @@ def test_a_share_is_recorded_until_the_file_is_full(served, tmp_path):
     assert told["bytes"] <= 20 << 10
 
 
-def test_calls_of_another_model_are_not_recorded(served, tmp_path):
-    recorder = CallRecorder(served, tmp_path / "calls.rec", "--model", "other", "--for", "1")
-    send(served, 20)
+def test_a_recording_ends_at_sigterm_as_at_ctrl_c(served, tmp_path):
+    recorder = RecordCommand(served, tmp_path / "calls.rec", "--for", "600")
+    send(served, 3)
+    recorder.process.terminate()
 
-    assert recorder.end(status=1)["calls"] == 0
+    assert recorder.end()["calls"] == 3
+    assert not [*served.directory.glob("*/recordings/*")]
+
+
+def test_a_recording_without_calls_leaves_no_file(served, tmp_path):
+    recorder = RecordCommand(served, tmp_path / "calls.rec", "--for", "600")
+    recorder.process.terminate()
+
+    assert recorder.end(status=1) == {"calls": 0, "bytes": 0, "file": None}
+    assert not (tmp_path / "calls.rec").exists()
+
+
+def test_a_model_that_is_not_there_is_refused_at_once(served, tmp_path):
+    file = tmp_path / "calls.rec"
+    found = servekit("record", "-o", file, "--run-dir", served.directory, "--model", "scroe")
+
+    assert found.returncode == 1
+    assert "no model 'scroe'; there are: score" in found.stderr
+    assert not file.exists()
+
+
+@pytest.fixture(scope="module")
+def by_protocol(tmp_path_factory):
+    """A recording of one model of two, asked by the protocol of a plugin and by its own path."""
+    pytest.importorskip("servekit_kserve_v1")
+    directory = tmp_path_factory.mktemp("protocol")
+    options = {"plugin": "record.allow=true", "run_dir": directory}
+    models = ("one", "two")
+    with ServedModel(
+        *(f"{name}={model(directory / name)}" for name in models), **options
+    ) as served:
+        served.directory = directory
+        served.wait_ready()
+        recorder = RecordCommand(served, directory / "calls.rec", "--model", "one")
+        for path in ("/v1/models/one:predict", "/v1/models/two:predict"):
+            assert served.post(path, b'{"instances": [7]}').status == 200
+        for name in models:
+            served.post(f"/{name}/predict", b"1")
+        assert recorder.stop()["calls"] == 2
+    return directory / "calls.rec"
+
+
+def test_calls_by_protocols_of_plugins_have_their_model(by_protocol):
+    found = [(call.target, call.model, call.is_native) for call in read_calls(by_protocol)]
+
+    assert found == [("/v1/models/one:predict", "one", False), ("/one/predict", "one", True)]
+
+
+def test_calls_by_protocols_of_plugins_are_replayed(by_protocol, tmp_path):
+    found = servekit("replay", by_protocol, model(tmp_path / "new", "x == 7"), "--json")
+
+    assert found.returncode == 1, found.stderr
+    report = json.loads(found.stdout)
+    assert [each["target"] for each in report["differences"]] == ["/v1/models/one:predict"]
+
+
+def test_a_version_is_refused_where_the_path_does_not_name_it(by_protocol):
+    found = servekit("replay", by_protocol, "http://127.0.0.1:9", "--version", "2.0")
+
+    assert found.returncode == 3
+    assert "--version: /v1/models/one:predict is a path of a plugin's protocol" in found.stderr
 
 
 def test_one_recording_at_a_time(served, tmp_path):
-    recorder = CallRecorder(served, tmp_path / "calls.rec", "--for", "600")
+    recorder = RecordCommand(served, tmp_path / "calls.rec", "--for", "600")
     second = servekit("record", "-o", tmp_path / "2.rec", "--run-dir", served.directory)
     recorder.process.send_signal(signal.SIGINT)
     recorder.process.communicate(timeout=WAIT_S)
 
     assert second.returncode == 1
-    assert "answers 409: it ends in " in second.stderr
+    assert "answers 409: another recording is running, for " in second.stderr
 
 
 def test_recordings_are_off(tmp_path):
@@ -187,22 +211,3 @@ def test_recordings_are_off(tmp_path):
     assert found.returncode == 3
     assert "start it with --plugin record.allow=true" in found.stderr
     assert not (tmp_path / "calls.rec").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        pytest.param(["nothing.rec", "http://127.0.0.1:9"], "No such file", id="no recording"),
-        pytest.param(["FILE", "nothing.mar"], "no such archive or model directory", id="no model"),
-        pytest.param(
-            *(["FILE", "http://127.0.0.1:9"], "127.0.0.1:9: Connection refused"), id="no server"
-        ),
-        pytest.param(["FILE", "ftp://a"], "is not http://HOST:PORT", id="no URL"),
-    ],
-)
-def test_what_cannot_be_replayed(recording, arguments, told):
-    file, target = arguments
-    found = servekit("replay", recording if file == "FILE" else file, target)
-
-    assert found.returncode == 3
-    assert told in found.stderr

@@ -28,7 +28,7 @@ class SageMakerSettings(Struct):
 
 @hookimpl
 def register_settings() -> type[SageMakerSettings]:
-    """Be off by default."""
+    """Return the settings; the plugin is off by default."""
     return SageMakerSettings
 
 

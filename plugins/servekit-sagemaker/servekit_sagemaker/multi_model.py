@@ -11,7 +11,7 @@ import msgspec
 from flask import Blueprint, Response, request
 
 from servekit.errors import ModelNotFound, RequestError, ServekitError
-from servekit.extension import Load, Unload, error_message
+from servekit.extension import Load, Unload, error_message, read_json
 from servekit.settings import find_models
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["create_blueprint"]
 WAIT_S: Final = 350.0  #: for an operation; SageMaker waits for 360 s
 PAGE: Final = 100  #: models in one answer
 START_S: Final = 10.0  #: how long the supervisor may refuse operations after ``/ping`` is 200
-LOOK_S: Final = 0.05
+POLL_S: Final = 0.05
 CONFLICT, UNAVAILABLE, TOO_LATE = 409, 503, 504
 
 
@@ -110,13 +110,13 @@ class ModelViews:
         return _json({})
 
     def _operate(self, operation: Load | Unload) -> OperationRow:
-        """Have *operation* done; right after the start, wait until that is possible."""
+        """Carry out *operation*; right after the start, wait until that is possible."""
         deadline = monotonic() + START_S
         while True:
             row = self._server.operate(operation, WAIT_S)
             if row.status != UNAVAILABLE or monotonic() > deadline:
                 return row
-            sleep(LOOK_S)
+            sleep(POLL_S)
 
     def _require(self, name: str) -> None:
         if name not in self._server.models:
@@ -133,8 +133,8 @@ def _model_data_request() -> ModelDataRequest:
     :raises RequestError: it is not JSON, or lacks a member.
     """
     try:
-        return msgspec.json.decode(request.get_data(), type=ModelDataRequest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(request.get_data(), ModelDataRequest)
+    except msgspec.DecodeError as error:
         raise RequestError(f"body: {error}") from None
 
 

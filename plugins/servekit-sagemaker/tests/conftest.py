@@ -18,6 +18,14 @@ from .endpoint import Endpoint
 
 WAIT_S = 60.0
 BIN = Path(sys.executable).parent
+#: the console script as pip writes it: Ray Serve, in the same environment, has one of this name
+SCRIPT = f"""#!{sys.executable}
+import sys
+from importlib.metadata import distribution
+
+(serve,) = distribution("servekit-sagemaker").entry_points.select(name="serve")
+sys.exit(serve.load()())
+"""
 SERVICE = """
 import time
 from servekit import InputError, Response, Service
@@ -90,7 +98,7 @@ class Container(Endpoint):
             "TMPDIR": self._scratch,
         }
         self.process = subprocess.Popen(
-            [*entry_point, "serve"] if entry_point else [BIN / "serve"],
+            [*entry_point, "serve"] if entry_point else [self._script()],
             env=os.environ | own | variables,
             cwd=base,
             stdout=subprocess.PIPE,
@@ -100,6 +108,12 @@ class Container(Endpoint):
         self.lines = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def _script(self):
+        path = Path(self._scratch, "serve")
+        path.write_text(SCRIPT)
+        path.chmod(0o755)
+        return path
 
     def _read(self):
         self.lines.extend(self.process.stdout)

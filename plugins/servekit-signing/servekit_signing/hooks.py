@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from servekit.extension import ArchiveInfo, Kept, Policy, Refused
 
-__all__ = ["accept_archive", "extend_verify", "register_commands"]
+__all__ = ["RULE", "accept_archive", "extend_verify", "register_commands"]
 
 RULE = "signed"
 

@@ -13,6 +13,6 @@ Method = Literal["auto", "predict", "predict_proba", "transform", "decision_func
 class SklearnOptions(msgspec.Struct):
     """Every key with its default."""
 
-    file: str = ""  #: relative to the archive; "" takes the only .joblib or .skops file
+    file: str = ""  #: relative to the archive; "" takes the only file that may hold an estimator
     method: Method = "auto"
     trusted: list[str] = []  #: types a .skops file may hold beyond those skops trusts itself

@@ -13,7 +13,7 @@ from servekit.errors import BootError
 
 __all__ = ["check_estimator", "read_model"]
 
-SHOWN = 200  # characters of a reader's message
+REASON_CHARS = 200  #: characters of a reader's message
 
 UNCOMPRESSED_PICKLE = b"\x80"  # opcode PROTO; a compressed file begins with its own magic
 
@@ -32,7 +32,7 @@ def read_model(path: Path, trusted: Sequence[str], logger: Logger) -> Any:
         except BootError:
             raise
         except Exception as error:  # noqa: BLE001 - a pickle, or what it imports, may raise anything
-            reason = str(error).split("\n")[0][:SHOWN]
+            reason = str(error).split("\n")[0][:REASON_CHARS]
             said = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
             raise BootError(f"{path.name}: {reader} cannot read it ({said})") from None
     _log_warnings(path, caught, logger)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service ``sklearn``: one estimator from a joblib or skops file."""
+"""The service ``sklearn``: one estimator from a joblib, pickle or skops file."""
 
 import warnings
 from typing import Any

@@ -7,6 +7,8 @@ import sys
 import pytest
 from servekit_sklearn import hooks
 
+PICKLE = {"service": "sklearn", "options": {"file": "model.pkl"}}
+
 
 def test_importing_the_hook_module_imports_nothing_heavy():
     code = "import servekit_sklearn.hooks, sys; print(*sys.modules)"
@@ -19,6 +21,8 @@ def test_importing_the_hook_module_imports_nothing_heavy():
     ("files", "expected"),
     [
         pytest.param(["a.joblib"], {"service": "sklearn"}, id="one joblib file is claimed"),
+        pytest.param(["model.pkl", "b.pkl"], PICKLE, id="a pickle that is called model"),
+        pytest.param(["vocabulary.pkl"], None, id="a pickle may hold anything"),
         pytest.param(["a.skops", "README.md"], {"service": "sklearn"}, id="others may lie beside"),
         pytest.param(["a.joblib", "b.skops"], None, id="two are ambiguous"),
         pytest.param(["a.onnx"], None, id="another format is left alone"),

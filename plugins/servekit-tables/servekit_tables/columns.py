@@ -13,7 +13,8 @@ from servekit.extension import Column
 
 __all__ = ["ArrowColumn"]
 
-SHOWN: Final = 40  #: characters of an element in an error
+QUOTED_CHARS: Final = 40  #: characters of an element, in an error
+MAX_EMPTY: Final = 1 << 16  #: lists without elements: they take no bytes
 LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 TEXTS: Final = (pa.types.is_string, pa.types.is_large_string)
 
@@ -83,6 +84,8 @@ def _of_lists(values: Any, dtype: str) -> Any:
     if len(lengths) > 1:
         raise ValueError(f"lists of {min(lengths)} to {max(lengths)} elements, expected equal ones")
     length = lengths[0] if lengths else 0
+    if not length and len(values) > MAX_EMPTY:
+        raise ValueError(f"{len(values)} lists without elements, limit {MAX_EMPTY}")
     try:
         inner = ArrowColumn(values.flatten()).array(dtype)
     except WrongElement as error:
@@ -114,7 +117,7 @@ def _cast(values: Any, wanted: Any, dtype: str) -> Any:
         return values.cast(wanted)
     except pa.ArrowInvalid:
         place = _first_wrong(values, wanted)
-        shown = str(values[place].as_py())[:SHOWN]
+        shown = str(values[place].as_py())[:QUOTED_CHARS]
         raise WrongElement(place, f"{shown!r} is not {dtype}") from None
 
 

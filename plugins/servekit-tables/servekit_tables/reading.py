@@ -15,10 +15,13 @@ from servekit.errors import BodyMalformed
 __all__ = ["read_csv", "read_parquet"]
 
 MAX_CELLS: Final = 1 << 26  #: elements of all columns together
-MAX_BYTES: Final = 1 << 29  #: of a Parquet file without its compression
+#: any Parquet file may have so many elements, and more for each byte: equal ones take no bytes
+SPARE_CELLS: Final = 1 << 22
+CELLS_PER_BYTE: Final = 64
+MAX_BYTES: Final = 1 << 29  #: bytes that a Parquet file takes without its compression
 MAX_COLUMNS: Final = 1 << 14
 BATCH: Final = 1 << 16  #: rows that are read at once
-SHOWN: Final = 200  #: characters of a reason of pyarrow's
+REASON_CHARS: Final = 200  #: characters of a message of pyarrow
 
 
 def read_csv(body: bytes, *, has_header: bool) -> Any:
@@ -70,7 +73,7 @@ def read_parquet(body: bytes) -> Any:
             thrift_string_size_limit=1 << 24,
             thrift_container_size_limit=1 << 20,
         )
-        _check_size(file.metadata)
+        _check_size(file.metadata, len(body))
         schema = file.schema_arrow
         dictionaries = [field.name for field in schema if pa.types.is_string(field.type)]
         # repeated text stays one text
@@ -88,14 +91,15 @@ def read_parquet(body: bytes) -> Any:
     return table.drop_columns(_index_columns(schema.metadata or {}, table.column_names))
 
 
-def _check_size(metadata: Any) -> None:
+def _check_size(metadata: Any, body_bytes: int) -> None:
     if metadata.num_columns > MAX_COLUMNS:
         raise _too_large(f"{metadata.num_columns} columns, limit {MAX_COLUMNS}")
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     cells = max(sum(chunk.num_values for chunk in chunks), metadata.num_rows * metadata.num_columns)
-    if cells > MAX_CELLS:
-        raise _too_large(f"{cells} elements, limit {MAX_CELLS}")
+    limit = min(SPARE_CELLS + CELLS_PER_BYTE * body_bytes, MAX_CELLS)
+    if cells > limit:
+        raise _too_large(f"{cells} elements in {body_bytes} bytes, limit {limit}")
     size = sum(chunk.total_uncompressed_size for chunk in chunks)
     if size > MAX_BYTES:
         raise _too_large(f"{size} bytes, limit {MAX_BYTES}")
@@ -127,4 +131,4 @@ def _too_large(what: str) -> BodyMalformed:
 
 
 def _malformed(error: Exception) -> BodyMalformed:
-    return BodyMalformed(f"table: {' '.join(str(error).split())[:SHOWN]}")
+    return BodyMalformed(f"table: {' '.join(str(error).split())[:REASON_CHARS]}")

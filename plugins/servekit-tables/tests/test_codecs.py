@@ -10,9 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servekit_tables import hooks
 from servekit_tables.codecs import csv, parquet
 
+from servekit import InputError, Service
 from servekit.errors import BodyMalformed
+from tests.worker.batches import loaded
 
 
 def columns(rows, **dtypes):
@@ -194,8 +197,33 @@ def test_a_table_that_is_too_large_is_refused_before_it_is_read(monkeypatch):
     monkeypatch.setattr("servekit_tables.reading.MAX_CELLS", 5)
     body = parquet_of(x=pa.nulls(3, pa.int8()), y=pa.nulls(3, pa.int8()))
 
-    with pytest.raises(BodyMalformed, match="6 elements, limit 5"):
+    with pytest.raises(BodyMalformed, match=r"6 elements in \d+ bytes, limit 5"):
         parquet.decode(body, {})
+
+
+def test_equal_elements_take_no_bytes_and_are_limited_by_those_of_the_file():
+    body = parquet_of(x=np.zeros(1 << 23, np.float32))
+
+    with pytest.raises(BodyMalformed, match=r"8388608 elements in \d+ bytes, limit 6\d{6}$"):
+        parquet.decode(body, {})
+
+
+def test_rows_are_limited_by_the_bytes_of_the_file():
+    service = type("Made", (Service,), {"predict": lambda self, batch: batch["x"]})()
+    service.signature = {"inputs": [{"name": "x", "dtype": "bool", "shape": []}]}
+    predictor = loaded(service, hooks).predictor
+    header, body = b"application/vnd.apache.parquet", parquet_of(x=np.zeros(1 << 20, bool))
+
+    assert predictor.read(header, parquet_of(x=np.zeros(1 << 16, bool)), 0).count == 65_536
+    with pytest.raises(InputError, match=r"1048576 rows in a body of \d+ bytes, limit \d+; send"):
+        predictor.read(header, body, 0)
+
+
+def test_lists_without_elements_are_not_believed():
+    rows = parquet.decode(parquet_of(x=[[]] * 65_537), {})
+
+    with pytest.raises(ValueError, match="65537 lists without elements, limit 65536"):
+        rows.values["x"].array("float32")
 
 
 # ---------------------------------------------------------------- outputs

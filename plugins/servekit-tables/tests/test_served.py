@@ -9,6 +9,8 @@ import pytest
 
 from servekit.testing import ServedModel
 
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
 SERVICE = """\
 import numpy as np
 from servekit import InputError, Service

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from servekit.extension import Diagnosis
     from servekit.settings import Settings
 
-__all__ = ["SUFFIXES", "check_setup", "is_script", "recognise_model", "register_services"]
+__all__ = [
+    "SUFFIXES",
+    "check_setup",
+    "is_program",
+    "is_script",
+    "recognise_model",
+    "register_services",
+]
 
 DEVICES = Path("/dev")
 WHOLE = (".pt2", ".pt", ".pth")  #: suffixes of files that may hold a whole model
@@ -52,20 +59,29 @@ def check_setup(settings: "Settings") -> "Iterable[Diagnosis]":
 def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     """Claim a directory with exactly one model that needs no class.
 
-    That is a ``.pt2`` file, or a ``.pt`` or ``.pth`` file of TorchScript.
+    That is a file of ``torch.export`` or of TorchScript.
     """
     found = [path for path in directory.iterdir() if path.suffix in WHOLE]
-    is_whole = len(found) == 1 and (found[0].suffix == ".pt2" or is_script(found[0]))
+    is_whole = len(found) == 1 and (is_program(found[0]) or is_script(found[0]))
     return {"service": "torch"} if is_whole else None
+
+
+def is_program(path: Path) -> bool:
+    """Whether the file is a program of ``torch.export``, which may be called ``.pt`` as well."""
+    return path.suffix == ".pt2" or any(name.endswith("/archive_format") for name in _names(path))
 
 
 def is_script(path: Path) -> bool:
     """Whether the file is a TorchScript archive: a zip file with code among its entries."""
+    return any("/code/" in name for name in _names(path))
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names in a zip file; none in any other file."""
     from zipfile import ZipFile  # most commands look at no model
 
     try:
         with ZipFile(path) as archive:
-            names = archive.namelist()
+            return archive.namelist()
     except Exception:  # noqa: BLE001 - a broken file raises anything
-        return False
-    return any("/code/" in name for name in names)
+        return []

@@ -21,7 +21,7 @@ MOST_ROWS = 1 << 31  #: a size with a larger bound is unbounded
 
 
 def open_program(path: Path, names: list[str], *, batched: bool) -> TorchModel:
-    """Return the program in the ``.pt2`` file at *path*, its weights mapped.
+    """Return the program in the file at *path*, its weights mapped.
 
     :param names: of the outputs, as in ``[options]``.
     :raises BootError: it cannot be read, or cannot be served so.
@@ -52,7 +52,10 @@ def _load(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return torch.export.load(path)
+            if path.suffix == ".pt2":
+                return torch.export.load(path)
+            with path.open("rb") as file:  # by its name, torch takes it for another kind of file
+                return torch.export.load(file)
     except Exception as error:  # noqa: BLE001 - the reader raises anything
         raise BootError(f"{path.name}: torch cannot read it ({one_line(error)})") from None
 

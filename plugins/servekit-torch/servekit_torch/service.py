@@ -10,7 +10,7 @@ from servekit import Context, InputError, Service
 from servekit.errors import BootError
 from servekit_torch.answers import AnswerMaker, answers_for, refuse_contradictions
 from servekit_torch.failures import REFUSALS, raise_unless_refusal
-from servekit_torch.hooks import SUFFIXES, is_script
+from servekit_torch.hooks import SUFFIXES, is_program, is_script
 from servekit_torch.opened import TorchModel
 from servekit_torch.options import TorchOptions
 from servekit_torch.placing import choose_device, compile_module, float_dtype, place
@@ -51,7 +51,7 @@ class TorchService(Service):
         self.input_type, self.output_type = self._answers.input_type, self._answers.output_type
 
     def _open(self, path: Path, options: TorchOptions) -> TorchModel:
-        if path.suffix == ".pt2":
+        if path.suffix != ".safetensors" and is_program(path):
             from servekit_torch.programs import open_program  # slow to import
 
             return open_program(path, options.outputs, batched=options.batched)

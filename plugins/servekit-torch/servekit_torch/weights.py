@@ -25,11 +25,11 @@ SMALLEST = 1 << 14  #: bytes of a storage worth mapping
 HEAD_BYTES = 1 << 12  #: compared first
 NAME_LENGTHS = 26  #: where the header of an entry says how long its name and its extra field are
 HEADER_BYTES = 30
-SHOWN = 300  #: characters of a message of PyTorch
+REASON_CHARS = 300  #: characters of a message of PyTorch
 
 
 def map_records(path: Path, tensors: Iterable[Any]) -> None:
-    """Have *tensors* on the CPU, which were read from the zip file at *path*, use its pages.
+    """Let *tensors* on the CPU, which were read from the zip file at *path*, use its pages.
 
     Tensors that share memory still do. A tensor whose bytes are not in the file keeps its copy.
     """
@@ -107,4 +107,4 @@ def _load_tensors(path: Path) -> Any:
 def one_line(error: BaseException) -> str:
     """Return the message of *error* in one line, shortened."""
     said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= SHOWN else f"{said[:SHOWN]}..."
+    return said if len(said) <= REASON_CHARS else f"{said[:REASON_CHARS]}..."

@@ -9,6 +9,7 @@ import pytest
 from servekit_torch import hooks
 
 SCRIPT = ["m/data.pkl", "m/code/__torch__/net.py", "m/constants.pkl"]
+PROGRAM = ["m/models/model.json", "m/archive_format", "m/byteorder"]
 STATE = ["m/data.pkl", "m/data/0", "m/version"]
 
 
@@ -42,6 +43,7 @@ def test_a_build_that_cannot_use_the_gpus_is_found(monkeypatch, tmp_path, versio
         pytest.param({"a.pt2": None}, {"service": "torch"}, id="a program is claimed"),
         pytest.param({"a.pt": SCRIPT}, {"service": "torch"}, id="TorchScript is claimed"),
         pytest.param({"a.pth": SCRIPT}, {"service": "torch"}, id="as .pth too"),
+        pytest.param({"a.pt": PROGRAM}, {"service": "torch"}, id="a program called .pt"),
         pytest.param({"a.pt": STATE}, None, id="a state dict needs a class"),
         pytest.param({"a.pt": None}, None, id="what is not a zip file is left alone"),
         pytest.param({"a.safetensors": None}, None, id="and so do safetensors"),

@@ -182,3 +182,10 @@ def test_a_broken_file_is_refused_in_one_line(export, load, tmp_path):
             load()
 
         assert "\n" not in str(refused.value)
+
+
+def test_a_program_may_be_called_pt(export, load, tmp_path):
+    export(Double(), torch.ones(2, 2), dynamic={"x": {0: BATCH}})
+    (tmp_path / "model.pt2").rename(tmp_path / "model.pt")
+
+    assert load().predict({"x": ROWS}).tolist() == (ROWS * 2).tolist()

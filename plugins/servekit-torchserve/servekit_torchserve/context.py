@@ -62,7 +62,7 @@ class RequestProcessor:
         return RequestHeaders(self._headers)
 
     def report_status(self, code: int, reason_phrase: str | None = None) -> None:
-        """Have the response have the status *code*."""
+        """Set the status of the response to *code*."""
         self._status, self._phrase = int(code), reason_phrase or ""
 
     def get_response_status_code(self) -> int:
@@ -74,7 +74,7 @@ class RequestProcessor:
         return self._phrase
 
     def add_response_property(self, key: str, value: object) -> None:
-        """Have the response have the header field *key*."""
+        """Set the header field *key* of the response."""
         self.get_response_headers()[str(key)] = str(value)
 
     def get_response_headers(self) -> dict[str, str]:
@@ -144,7 +144,7 @@ class HandlerContext:
         return self.request_processor[idx].get_response_header("content-type")
 
     def set_response_content_type(self, idx: int, value: str) -> None:
-        """Have the response at *idx* be of a media type."""
+        """Set the media type of the response at *idx*."""
         self.set_response_header(idx, "content-type", value)
 
     def get_response_status(self, idx: int) -> tuple[int, str]:
@@ -153,11 +153,11 @@ class HandlerContext:
         return processor.get_response_status_code(), processor.get_response_status_phrase()
 
     def set_response_status(self, code: int = OK, phrase: str = "", idx: int = 0) -> None:
-        """Have the response at *idx* have a status."""
+        """Set the status of the response at *idx*."""
         self.request_processor[idx].report_status(code, phrase)
 
     def set_all_response_status(self, code: int = OK, phrase: str = "") -> None:
-        """Have all responses of the batch have a status."""
+        """Set the status of all responses of the batch."""
         for processor in self.request_processor:
             processor.report_status(code, phrase)
 
@@ -166,5 +166,5 @@ class HandlerContext:
         return self.request_processor[idx].get_response_headers()
 
     def set_response_header(self, idx: int, key: str, value: str) -> None:
-        """Have the response at *idx* have a header field."""
+        """Set a header field of the response at *idx*."""
         self.request_processor[idx].add_response_property(key, value)

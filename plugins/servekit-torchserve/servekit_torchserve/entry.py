@@ -10,6 +10,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from servekit_archiver import file_in
+
 from servekit.errors import BootError
 
 if TYPE_CHECKING:
@@ -36,11 +38,12 @@ def open_handler(directory: Path, handler: str, context: HandlerContext) -> Hand
     """Import the *handler* of the archive in *directory*, and have it load its model.
 
     :param handler: ``file``, ``file.py``, ``file:function``, or the name of a built-in handler.
+    :raises ArchiveError: *handler* names a file elsewhere.
     :raises BootError: there is no such handler, or not exactly one. Whatever its code raises.
     """
     name, _, function = handler.partition(":")
     name = name.removesuffix(".py")
-    if not (directory / f"{name}.py").is_file():
+    if not file_in(directory, f"{name}.py", "handler").is_file():
         return _initialized(_built_in(name)(), context)
     module = import_file(directory, name)
     entry = getattr(module, function or "handle", None)

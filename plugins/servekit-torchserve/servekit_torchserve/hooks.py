@@ -27,6 +27,7 @@ __all__ = [
     "unpack_archive",
 ]
 
+CONFIG: Final = "config/config.properties"
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
 WORKFLOW: Final = "WAR-INF/MANIFEST.json"
 
@@ -45,11 +46,15 @@ def unpack_archive(
 
 @hookimpl(tryfirst=True)  # the files of the archive may be a model for another plugin
 def recognise_model(directory: Path) -> Mapping[str, Any] | None:
-    """Claim a directory with a manifest of TorchServe's archivers."""
+    """Claim a directory with a manifest of TorchServe's archivers, or with its configuration."""
     if (directory / WORKFLOW).is_file():
         from servekit_torchserve.workflow.offer import describe_workflow
 
         return describe_workflow(directory)
+    if (directory / CONFIG).is_file():
+        from servekit_torchserve.model_store import describe_store
+
+        return describe_store(directory)
     if not (directory / MANIFEST).is_file():
         return None
     from servekit_torchserve.offer import describe_model
@@ -97,7 +102,7 @@ def register_protocols(server: Server) -> list[Protocol]:
 
 @hookimpl
 def register_settings() -> type[TorchServeSettings]:
-    """Have addresses for management, metrics and gRPC; all of them are off by default."""
+    """Return the settings: the addresses for management, metrics and gRPC, off by default."""
     from servekit_torchserve.settings import TorchServeSettings
 
     return TorchServeSettings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 import yaml
+from servekit_archiver import file_in
 
 from servekit.errors import BootError
 
@@ -61,12 +62,13 @@ class FrontEndKeys(msgspec.Struct, rename="camel"):
 def read_config(directory: Path, file: str | None) -> dict[str, Any]:
     """Return the YAML *file* of *directory*, or nothing if there is none.
 
+    :raises ArchiveError: *file* does not lie in *directory*.
     :raises BootError: it is not a mapping in YAML.
     """
-    if not file or not (directory / file).is_file():
+    if not file or not (path := file_in(directory, file, "configFile")).is_file():
         return {}
     try:
-        found = yaml.safe_load((directory / file).read_text(encoding="utf-8"))
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as error:
         reason = str(error).replace("\n", " ")
         raise BootError(f"{file}: {reason}") from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from servekit_archiver import file_in
+
 from servekit.errors import BootError
 from servekit_torchserve.archive import read_manifest
 from servekit_torchserve.model_config import front_end_keys, read_config
@@ -23,6 +25,7 @@ def describe_model(directory: Path) -> dict[str, Any] | None:
 
     ``None`` if its manifest is not one of torch-model-archiver.
 
+    :raises ArchiveError: it names a file that does not lie in *directory*.
     :raises BootError: the archive is not for Python, or its configuration is not valid.
     """
     manifest = read_manifest(directory)
@@ -42,8 +45,9 @@ def describe_model(directory: Path) -> dict[str, Any] | None:
     }
     if model.model_name:
         offer["name"] = model.model_name
-    if model.requirements_file and (directory / model.requirements_file).is_file():
-        offer["requirements"] = model.requirements_file
+    named = model.requirements_file
+    if named and file_in(directory, named, "requirementsFile").is_file():
+        offer["requirements"] = named
     return offer
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from servekit.errors import PluginError
 from servekit.extension import ProcessOffer
+from servekit_torchserve.process_options import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,8 @@ def _arguments(server: Server, own: TorchServeSettings) -> list[str]:
         *("--clients", str(server.client_socket)),
         *("--grace", str(settings.grace)),
     ]
+    for name in LIMITS:
+        found += [f"--{name}", str(getattr(settings, name.replace("-", "_")))]
     if own.model_store:
         found += ["--model-store", own.model_store]
     if own.model_api:

@@ -3,8 +3,12 @@
 
 import argparse
 from pathlib import Path
+from typing import Final
 
-__all__ = ["process_parser"]
+__all__ = ["LIMITS", "process_parser"]
+
+#: how long clients are waited for, by settings of the server
+LIMITS: Final = ("header-timeout", "body-timeout", "send-timeout", "keep-alive")
 
 
 def process_parser(module: str) -> argparse.ArgumentParser:
@@ -19,4 +23,6 @@ def process_parser(module: str) -> argparse.ArgumentParser:
     parser.add_argument("--no-token", action="store_true")
     parser.add_argument("--tls-certificate", default="")
     parser.add_argument("--tls-key", default="")
+    for name in LIMITS:
+        parser.add_argument(f"--{name}", type=float, required=True, help="seconds")
     return parser

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from servekit_archiver import load_directory, open_foreign_archive, unpack
+from servekit_archiver import ArchiveError, load_directory, open_foreign_archive, unpack
 from servekit_torchserve import hooks
 from servekit_torchserve.archive import parse_manifest
 from torch_archives import MANIFEST, manifest, write_directory, write_mar, write_tgz
@@ -150,3 +150,17 @@ def test_the_hooks_are_light():
 
 def test_the_manifest_of_the_tests_is_read():
     assert parse_manifest(json.dumps(manifest("iris")).encode()).model.model_name == "iris"
+
+
+@pytest.mark.parametrize("key", ["configFile", "requirementsFile"])
+@pytest.mark.parametrize(
+    "path", ["{secret}", "../secret.yaml"], ids=["an absolute path", "a path that leads up"]
+)
+def test_no_file_outside_the_archive_is_read(tmp_path, key, path):
+    secret = tmp_path / "secret.yaml"
+    secret.write_text("password: [hunter2")
+    model = write_directory(tmp_path / "model", HANDLER, **{key: path.format(secret=secret)})
+
+    with pytest.raises(ArchiveError, match=f"{key}: ") as refusal:
+        load_directory(model)
+    assert "hunter2" not in str(refusal.value)

@@ -8,7 +8,6 @@ TorchServe 0.12 and torch; Java 17 must be on the path.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from time import monotonic
 import pytest
 
 from servekit import serve
+from tests.processes import free_ports
 
 BIN = os.environ.get("TORCHSERVE_BIN", "")
 NAMES = ("function", "table", "numbers", "eager", "pictures")
@@ -44,16 +44,6 @@ def archives(tmp_path_factory):
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return top
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    found = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return found
 
 
 @contextmanager

@@ -49,12 +49,12 @@ MODEL = """
 """
 
 
-def write_war(path, spec=SPEC, name="flow"):
+def write_war(path, spec=SPEC, name="flow", spec_file="spec.yaml"):
     """Write a workflow, and beside it the archives of its models."""
     for model, factor in (("double", 2), ("negate", -1)):
         files = {"factor.py": f"FACTOR = {factor}\n"}
         write_mar(path.parent / f"{model}.mar", MODEL, name=model, files=files)
-    workflow = {"workflowName": name, "specFile": "spec.yaml", "handler": "functions.py"}
+    workflow = {"workflowName": name, "specFile": spec_file, "handler": "functions.py"}
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("WAR-INF/MANIFEST.json", json.dumps({"workflow": workflow}))
         file.writestr("spec.yaml", spec)
@@ -103,6 +103,36 @@ def test_the_report_names_nodes_and_edges(tmp_path, capsys):
 def test_a_workflow_that_cannot_be_served_says_why(tmp_path, spec, reason):
     with pytest.raises(ArchiveError, match=reason):
         unpack(write_war(tmp_path / "flow.war", spec), tmp_path / "cache")
+
+
+OUTSIDE = {
+    "absolute": "{outside}/new",
+    "above": "../../../../{outside}/new",
+    "a folder in a folder": "double/inner",
+    "empty": "",
+    "the folder itself": ".",
+}
+
+
+@pytest.mark.parametrize("node", OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_no_node_is_unpacked_outside_the_cache(tmp_path, node):
+    outside = tmp_path / "outside"
+    name = json.dumps(node.format(outside=outside))
+    war = write_war(tmp_path / "flow.war", f"models: {{{name}: {{url: double.mar}}}}")
+
+    with pytest.raises(ArchiveError, match="workflow: models: "):
+        unpack(war, tmp_path / "cache")
+
+    assert not outside.exists()
+    assert not list((tmp_path / "cache").rglob("handler.py"))
+
+
+def test_the_specification_is_read_from_the_archive(tmp_path):
+    (tmp_path / "secret.yaml").write_text("{a: {b")
+    war = write_war(tmp_path / "flow.war", spec_file=str(tmp_path / "secret.yaml"))
+
+    with pytest.raises(ArchiveError, match="No such file"):
+        unpack(war, tmp_path / "cache")
 
 
 @pytest.mark.e2e

@@ -4,7 +4,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,8 @@ from tempfile import mkdtemp
 from time import monotonic
 
 from servekit_archiver import build_archive
+
+from tests.processes import free_ports
 
 WAIT_S = 120.0
 BIN = Path(sys.executable).parent
@@ -146,12 +147,3 @@ class TorchServeProcess:
             self._reader.join(WAIT_S)
             self.process.stdout.close()
             shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def free_ports(count):
-    """Return ports that nothing listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Booster", "open_booster"]
 
-SHOWN: Final = 200  #: characters of a library's message
+REASON_CHARS: Final = 200  #: characters of a library's message
 XGBOOST_CLASSES: Final = ("binary:logistic", "multi:softprob", "multi:softmax")
 LIGHTGBM_CLASSES: Final = ("binary", "multiclass", "multiclassova")
 
@@ -54,7 +54,7 @@ def open_booster(path: Path, *, threads: int, is_raw: bool) -> Booster:
         hint = "xgboost-cpu (or xgboost)" if library == "xgboost" else library
         raise BootError(f"{path.name} needs {library}: pip install {hint}") from None
     except Exception as error:  # noqa: BLE001 - each library has its own errors
-        reason = " ".join(str(error).split())[:SHOWN]
+        reason = " ".join(str(error).split())[:REASON_CHARS]
         raise BootError(f"{path.name}: {library} cannot read it ({reason})") from None
 
 

@@ -25,7 +25,7 @@ class VertexSettings(Struct):
 
 @hookimpl
 def register_settings() -> type[VertexSettings]:
-    """Have a name for the model that answers."""
+    """Return the settings: a name for the model that answers."""
     return VertexSettings
 
 

@@ -25,6 +25,7 @@ class Vertex(Protocol):
     """The two routes of a container: health, and predictions of one model."""
 
     envelope = "servekit_vertex.envelope:VertexBody"
+    keep_alive = b": \n\n"
 
     def __init__(self, server: Server, platform: VertexEnvironment, model: str) -> None:
         """Answer for a model of *server*.

@@ -18,6 +18,7 @@ from servekit.testing import ServedModel
 
 pytestmark = pytest.mark.e2e
 SERVICE = """
+import time
 from servekit import InputError, Service
 
 class Odd(Service):
@@ -36,7 +37,10 @@ class Odd(Service):
 
 class Words(Service):
     def stream(self, text):
-        yield from text.split()
+        for word in text.split():
+            if word == "pause":
+                time.sleep(3.5)
+            yield word
 """
 PREDICT = "/v1/endpoints/1/deployedModels/2:predict"
 HEALTH = "/v1/endpoints/1/deployedModels/2"
@@ -151,12 +155,17 @@ def test_streams(tmp_path):
     with ServedModel(directory, environment=os.environ | VERTEX) as model:
         model.wait_ready()
         events = model.post(PREDICT, b'"one two"', headers={"Accept": "text/event-stream"})
-        whole = model.post(PREDICT, b'{"instances": ["one two"]}')
+        whole = model.post(PREDICT, b'{"instances": ["one two", "a", "b c d"]}')
+        none = model.post(PREDICT, b'{"instances": []}')
+        slow = model.post(PREDICT, b'"one pause"', headers={"Accept": "text/event-stream"})
 
     assert (events.content_type, events.body) == (
         "text/event-stream", b'data: "one"\n\ndata: "two"\n\n',
     )  # fmt: skip
-    assert whole.json() == {"predictions": [["one", "two"]]}
+    assert whole.json() == {"predictions": [["one", "two"], ["a"], ["b", "c", "d"]]}
+    assert none.json() == {"predictions": []}
+    assert slow.body.replace(b": \n\n", b"") == b'data: "one"\n\ndata: "pause"\n\n'
+    assert b'"one"\n\n: \n\ndata' in slow.body
 
 
 def test_a_server_that_vertex_has_not_started_is_unchanged(tmp_path):

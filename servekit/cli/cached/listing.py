@@ -17,6 +17,7 @@ from servekit.cli.output.tables import table
 from servekit.cli.parsing.exit_status import OK
 from servekit.extension.commands import Run
 from servekit.settings import load_settings
+from servekit.settings.arguments import nonnegative
 
 __all__ = ["list_or_prune"]
 
@@ -32,10 +33,10 @@ def list_or_prune(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> Run:
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.add_argument(
         "--unused-for",
-        type=float,
+        type=nonnegative,
         default=0.0,
         metavar="DAYS",
-        help="only what was last used so long ago (default 0)",
+        help="only entries not used for DAYS days (default 0)",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="with prune: print what would be removed"

@@ -245,7 +245,7 @@ class Examination:
     def _exited(self, exit_code: int) -> None:
         self._display.progress(self._name, "")
         if not (self._is_over or self._report.failure):
-            cause = exits.cause(exit_code, is_out_of_memory=None)
-            why = f" ({cause})" if cause else ""
+            likely = exits.likely_reason(exit_code, is_out_of_memory=None)
+            why = f" ({likely})" if likely else ""
             self._report.failure = f"{self._step}: the worker exited with {exit_code}{why}"
         self._loop.stop()

@@ -61,7 +61,7 @@ def examine_pipeline(
     steps = (step for route in routes.values() for step in route)
     others = ", ".join(dict.fromkeys(step.model for step in steps if step.model))
     if not (manifest.pipeline and manifest.examples):
-        report.note = "no examples of the whole"
+        report.note = "the pipeline has no examples"
     elif others:
         report.note = f"examples not run: a step is another model, {others}"
     elif manifest.calls:  # a server has no stand-ins

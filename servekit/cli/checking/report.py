@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["as_json", "as_text", "pipeline_as_json"]
 
 LABEL = 10  #: columns
-UNKNOWN = "anything: no signature and no types say more"
+UNKNOWN = "any value: no signature or annotations"
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.extension.replay import ReplayForm, replay_text
 from servekit.ipc.crash_reports import CrashReport, HeldRequest, read, read_all
+from servekit.settings.arguments import count
 
 __all__ = ["crashes"]
 
@@ -45,7 +46,7 @@ def crashes(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     parser.add_argument("show", nargs="?", metavar="show", help="show one report")
-    parser.add_argument("number", nargs="?", type=int, metavar="N", help="number of the report")
+    parser.add_argument("number", nargs="?", type=count, metavar="N", help="number of the report")
     finding.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only crashes of this model")
     form = parser.add_mutually_exclusive_group()

@@ -2,29 +2,34 @@
 """``servekit doctor``: what is wrong with this machine, the settings, or a running server."""
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from servekit.cli.doctor import examination
-from servekit.cli.doctor.examination import Examined
-from servekit.cli.doctor.live import LiveServer
+from servekit.cli.doctor.examination import Examined, PlannedCheck
+from servekit.cli.doctor.listening import listening_on
+from servekit.cli.doctor.live_server import LiveServer
 from servekit.cli.doctor.setup import Setup
 from servekit.cli.parsing.options import add_options, given_flags
 from servekit.cli.server import finding
-from servekit.cli.server.connection import ManagedServer, NoServer
+from servekit.cli.server.connection import ManagedServer, NoServer, NotRunning
 from servekit.errors import StartupError
 from servekit.extension.checks import Diagnosis
 from servekit.extension.commands import Run
 from servekit.settings import Settings, load_settings
+from servekit.settings.arguments import count
+from servekit.supervisor.os.run_directory import running
 
 __all__ = ["doctor"]
 
 EPILOG = """\
 It takes the flags of `servekit start`, and checks whether that server could run well here. If a
-server of this user runs, it is checked, too; with --server, that one alone. Nothing is changed.
+server of this user runs, it is checked, too, and may keep its ports; with --server, that one
+alone is checked. Nothing is changed.
 
 Exit status: 0 if all is well, or there are only remarks; 1 if there is a warning; 2 if there is an
 error.
@@ -45,7 +50,7 @@ def doctor(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
     parser.add_argument("--set", nargs="+", action="extend", metavar="NAME.KEY=VALUE")
     parser.add_argument("--plugin", nargs="+", action="extend", metavar="NAME.KEY=VALUE")
-    parser.add_argument("--pid", type=int, metavar="N", help="the running server, if several run")
+    parser.add_argument("--pid", type=count, metavar="N", help="the running server, if several run")
     parser.add_argument("--server", metavar="URL", help="check the server managed at URL alone")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what is well, too")
@@ -58,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises NoServer: the server of ``--server`` or ``--pid`` does not answer.
     """
-    examined = list(_examine(parsed))
+    examined = list(_make(_plan(parsed)))
     status = examination.exit_status(examined)
     if parsed.json:
         facts = {"status": status, "checks": examined}
@@ -68,29 +73,61 @@ def run(parsed: argparse.Namespace) -> int:
     return status
 
 
-def _examine(parsed: argparse.Namespace) -> Iterator[Examined]:
-    """Yield what each check finds."""
-    server = _server(parsed)
+def _make(planned: Iterable[PlannedCheck]) -> Iterator[Examined]:
+    """Yield what each check finds; a terminal shows which one is made."""
+    is_shown = sys.stderr.isatty()
+    for check in planned:
+        if is_shown:
+            sys.stderr.write(f"\r{check.name} ...\033[K")
+            sys.stderr.flush()
+        yield check.examine()
+    if is_shown:
+        sys.stderr.write("\r\033[K")
+
+
+def _plan(parsed: argparse.Namespace) -> Iterator[PlannedCheck]:
+    """Yield the checks."""
+    settings, problems = _settings(parsed)
+    parsed.run_dir = settings.run_dir or parsed.run_dir  # --config may say where the server runs
+    server, unreachable = _server(parsed)
     if parsed.server is None:
-        settings, problems = _settings(parsed)
-        yield Examined("settings", "whether flags, variables and the file are valid", problems)
-        setup = Setup(settings, is_running=server is not None)
+        for name, summary, found in (
+            ("settings", "whether flags, variables and the file are valid", problems),
+            ("running server", "whether the server that runs answers", unreachable),
+        ):
+            yield PlannedCheck(name, summary, found.copy)
+        setup = Setup(settings, _owned(parsed.run_dir or "", server))
         yield from examination.check_setup(setup)
         yield from examination.check_plugins(setup)
     if server is not None:
         yield from examination.check_server(LiveServer(server))
 
 
-def _server(parsed: argparse.Namespace) -> ManagedServer | None:
-    """Return the server to check; ``None``: none runs here, and none is asked for."""
+def _server(parsed: argparse.Namespace) -> tuple[ManagedServer | None, list[Diagnosis]]:
+    """Return the server to check, or ``None`` and why one that runs cannot be checked.
+
+    :raises NoServer: the server that is asked for does not answer.
+    """
     try:
         server = finding.find_server(parsed)
         server.get("/models")
-    except NoServer:
+    except NotRunning:
+        if parsed.pid is not None:
+            raise
+        return None, []
+    except NoServer as error:
         if parsed.server is not None or parsed.pid is not None:
             raise
-        return None
-    return server
+        meaning = "It is not checked, only the machine and the settings are."
+        fix = "servekit doctor --pid N; servekit logs"
+        return None, [Diagnosis(severity="error", text=str(error), meaning=meaning, fix=fix)]
+    return server, []
+
+
+def _owned(run_dir: str, server: ManagedServer | None) -> frozenset[int | str]:
+    """Return the addresses of *server*, or of all that run here if it is not known which."""
+    pids = [server.pid] if server is not None else running(run_dir)
+    return frozenset(address for pid in pids if pid for address in listening_on(pid))
 
 
 def _settings(parsed: argparse.Namespace) -> tuple[Settings, list[Diagnosis]]:

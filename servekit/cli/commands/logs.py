@@ -16,6 +16,7 @@ from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.ipc.kept_log import LOG_LEVELS, LogEntry, LogFilter
 from servekit.log_files.reading import LogDirectory
+from servekit.settings.arguments import seconds, whole
 
 __all__ = ["logs"]
 
@@ -35,7 +36,6 @@ examples:
   servekit logs --json --follow             one object for each line
   servekit logs --log-dir /var/log/servekit digits
 """
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def logs(parser: argparse.ArgumentParser) -> Run:
@@ -46,7 +46,7 @@ def logs(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--log-dir", type=Path, metavar="DIR", help="read the log files in DIR")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more lines")
     parser.add_argument(
-        "-n", "--lines", type=int, metavar="N", help="how many; default 100, or all with --since"
+        "-n", "--lines", type=whole, metavar="N", help="how many; default 100, or all with --since"
     )
     parser.add_argument(
         "--since", metavar="TIME", default="", help="30s, 10m, 2h, 1d, or 2026-11-21T10:02"
@@ -93,8 +93,8 @@ def _since(text: str) -> str:
     if not text:
         return ""
     try:
-        if text[-1] in UNITS and text[:-1].isdecimal():
-            earliest = datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * UNITS[text[-1]])
+        if text[-1].isalpha() and text[-1] != "Z":
+            earliest = datetime.now(UTC) - timedelta(seconds=seconds(text))
         else:
             earliest = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:

@@ -13,6 +13,7 @@ from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.cli.server import finding
 from servekit.cli.server.connection import model_path
 from servekit.extension.commands import Run
+from servekit.ipc.table import SERVING
 
 __all__ = ["models"]
 
@@ -27,7 +28,6 @@ examples:
 HEAD = ("model", "version", "replica", "state", "pid", "restarts", "memory", "reason")
 VERSIONS = ("version", "state", "replicas", "answers", "aliases")
 SETTINGS = ("setting", "value", "source")
-SERVING = "serving"
 
 
 def models(parser: argparse.ArgumentParser) -> Run:

@@ -17,7 +17,7 @@ from servekit.plugins import InstalledPlugin, installed_plugins
 from servekit.service.base import Service
 from servekit.settings.plugin_values import known_settings
 
-__all__ = ["plugins"]
+__all__ = ["describe", "offer_problems", "plugins"]
 
 EPILOG = """\
 examples:

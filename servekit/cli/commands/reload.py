@@ -45,5 +45,5 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print(json.dumps({"pid": server.pid, **answer}, indent=2))
     else:
-        print(f"{server.shown} reloads; its log says how each model fares")
+        print(f"{server.shown} is reloading; see its log for the result of each model")
     return OK

@@ -6,6 +6,7 @@ import argparse
 from servekit.cli.server import operating
 from servekit.cli.server.connection import model_path
 from servekit.extension.commands import Run
+from servekit.settings.arguments import count, whole
 
 __all__ = ["scale"]
 
@@ -32,7 +33,12 @@ def scale(parser: argparse.ArgumentParser) -> Run:
 def replicas(text: str) -> int | dict[str, int]:
     """Parse ``4`` or ``1:4``."""
     low, separator, high = text.partition(":")
-    return {"min": int(low), "max": int(high)} if separator else int(low)
+    if not separator:
+        return int(count(low))
+    bounds = {"min": int(whole(low)), "max": int(count(high))}
+    if bounds["min"] > bounds["max"]:
+        raise argparse.ArgumentTypeError(f"{text!r}: the maximum is below the minimum")
+    return bounds
 
 
 def run(parsed: argparse.Namespace) -> int:

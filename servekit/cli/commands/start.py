@@ -23,8 +23,8 @@ __all__ = ["start"]
 EPILOG = """\
 Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
 A flag takes precedence over a variable, and a variable over the file.
-Settings of a single model are tables [models.NAME] of servekit.toml, or --set; those of a
-plugin are [plugins.NAME], or --plugin (servekit plugins lists them).
+Settings of a single model are tables [models.NAME] of servekit.toml, SERVEKIT_SET, or --set; those
+of a plugin are [plugins.NAME], SERVEKIT_PLUGIN_NAME_KEY, or --plugin (servekit plugins lists them).
 
 examples:
   servekit start digits.mar

@@ -10,6 +10,8 @@ from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.cli.server import finding
 from servekit.cli.server.connection import ManagedServer
 from servekit.extension.commands import Run
+from servekit.ipc.operations import RUNNING
+from servekit.ipc.table import SERVING
 
 __all__ = ["model_row", "status"]
 
@@ -26,8 +28,6 @@ examples:
 HEAD = ("model", "version", "state", "replicas", "waiting", "restarts")
 READY = "ready"
 OPERATIONS = ("operation", "kind", "model", "state", "step or error")
-RUNNING = "running"  #: an operation that has not ended
-SERVING = "serving"  #: a replica that takes tasks
 
 
 def status(parser: argparse.ArgumentParser) -> Run:

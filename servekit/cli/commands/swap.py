@@ -8,6 +8,7 @@ from servekit.cli.server.connection import model_path
 from servekit.cli.server.settings import absolute_source, add_settings, given_settings
 from servekit.extension.commands import Run
 from servekit.ipc.operations import Swap
+from servekit.settings.arguments import duration_or_zero, percent, ratio
 
 __all__ = ["swap"]
 
@@ -24,13 +25,14 @@ examples:
   servekit swap digits --version canary     a version that is loaded already
   servekit swap digits big-2.mar --one-by-one
 """
-#: flags with a number: name of the field, placeholder, help
+TIME = ("TIME", duration_or_zero)
+#: flags with a number: name of the field, placeholder, parser, help
 NUMBERS = (
-    ("step_s", "SECONDS", "how long each share of --shift lasts"),
-    ("watch_s", "SECONDS", "how long the new version is watched once it has all traffic"),
-    ("max_error_rate", "SHARE", "roll back above this share of 5xx responses"),
-    ("max_latency_s", "SECONDS", "roll back above this 99th percentile; 0 sets no bound"),
-    ("keep_s", "SECONDS", "how long the old version stays loaded"),
+    ("step_s", *TIME, "how long each share of --shift lasts"),
+    ("watch_s", *TIME, "how long the new version is watched once it has all traffic"),
+    ("max_error_rate", "SHARE", ratio, "roll back above this share of 5xx responses"),
+    ("max_latency_s", *TIME, "roll back above this 99th percentile; 0 sets no bound"),
+    ("keep_s", *TIME, "how long the old version stays loaded"),
 )
 
 
@@ -50,20 +52,18 @@ def swap(parser: argparse.ArgumentParser) -> Run:
     )
     parser.add_argument(
         "--shift",
-        type=int,
+        type=percent,
         nargs="+",
         metavar="PERCENT",
         default=[],
         help="shares of the traffic, one after another, before all of it",
     )
     defaults = Swap(model="")
-    for name, metavar, text in NUMBERS:
+    for name, metavar, read, text in NUMBERS:
         default = getattr(defaults, name)
         flag = "--" + name.removesuffix("_s").replace("_", "-")
         told = f"{text} (default {default:g})"
-        parser.add_argument(
-            flag, dest=name, metavar=metavar, type=float, default=default, help=told
-        )
+        parser.add_argument(flag, dest=name, metavar=metavar, type=read, default=default, help=told)
     operating.add_arguments(parser)
     return run
 
@@ -79,6 +79,6 @@ def run(parsed: argparse.Namespace) -> int:
         "settings": given_settings(parsed),
         "one_by_one": parsed.one_by_one,
         "shift": parsed.shift,
-        **{name: getattr(parsed, name) for name, _, _ in NUMBERS},
+        **{name: getattr(parsed, name) for name, *_ in NUMBERS},
     }
     return operating.operate(parsed, "POST", model_path(parsed.model, "swap"), body)

@@ -17,6 +17,7 @@ from servekit.cli.server import finding
 from servekit.cli.server.gpus import Gpu, Gpus
 from servekit.cli.server.rates import VersionRates, observe, rates
 from servekit.extension.commands import Run
+from servekit.settings.arguments import duration
 
 __all__ = ["top"]
 
@@ -42,7 +43,7 @@ def top(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     finding.add_arguments(parser)
-    parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="default 2")
+    parser.add_argument("--interval", type=duration, default=2.0, metavar="TIME", help="default 2s")
     return run
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from servekit.cli.server import operating
 from servekit.cli.server.connection import model_path
 from servekit.extension.commands import Run
+from servekit.settings.arguments import percent, whole
 
 __all__ = ["traffic"]
 
@@ -40,7 +41,7 @@ def traffic(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument(
         "--mirror", metavar="VERSION", help='it gets copies of the requests; "" for none'
     )
-    parser.add_argument("--mirror-percent", metavar="N", type=int, help="share that is copied")
+    parser.add_argument("--mirror-percent", metavar="N", type=percent, help="share that is copied")
     parser.add_argument("--reset", action="store_true", help="everything to the default version")
     operating.add_arguments(parser)
     return lambda parsed: run(parser, parsed)
@@ -49,7 +50,9 @@ def traffic(parser: argparse.ArgumentParser) -> Run:
 def weight(text: str) -> tuple[str, int]:
     """Parse ``2.0=10``."""
     version, _, number = text.rpartition("=")
-    return version, int(number)
+    if not version:
+        raise argparse.ArgumentTypeError(f"{text!r} is not VERSION=WEIGHT, such as 2.0=10")
+    return version, int(whole(number))
 
 
 def run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:

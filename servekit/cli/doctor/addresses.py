@@ -16,11 +16,11 @@ __all__ = ["ADDRESS_CHECKS"]
 
 
 def ports(setup: Setup) -> Iterator[Diagnosis]:
-    """Try to listen, unless a server of this user does already."""
-    if setup.is_running:
-        return
+    """Try to listen, except on ports that the running server has already."""
     hosts, manage = setup.hosts, setup.settings.manage
     for host, port in [*hosts, *([split_address(manage)] if manage else [])]:
+        if port in setup.owned:
+            continue
         where = f"port {port} of {host or 'every address'}"
         try:
             found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=1)
@@ -54,7 +54,7 @@ def unix_sockets(setup: Setup) -> Iterator[Diagnosis]:
                 meaning=meaning,
                 fix=f"install -d -o $USER {path.parent}",
             )
-        elif not setup.is_running and _is_answered(path):
+        elif str(path) not in setup.owned and _is_answered(path):
             yield Diagnosis(
                 severity="error",
                 text=f"{path}: another process listens there",

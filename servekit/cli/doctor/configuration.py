@@ -27,7 +27,8 @@ def models(setup: Setup) -> Iterator[Diagnosis]:
     try:
         sources = model_sources(setup.settings, may_be_none=True)
     except StartupError as error:
-        yield Diagnosis(severity="error", text=str(error), meaning="The server does not start.")
+        text = str(error).removeprefix("models: ")  # the check is called so
+        yield Diagnosis(severity="error", text=text, meaning="The server does not start.")
         return
     threads = 0
     for source in sources:

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -11,16 +11,26 @@ from servekit.cli.doctor.addresses import ADDRESS_CHECKS
 from servekit.cli.doctor.configuration import CONFIGURATION_CHECKS
 from servekit.cli.doctor.files import FILE_CHECKS
 from servekit.cli.doctor.gpus import GPU_CHECKS
-from servekit.cli.doctor.live import LIVE_CHECKS, LiveServer
+from servekit.cli.doctor.live import LIVE_CHECKS, LiveCheck
+from servekit.cli.doctor.live_server import LiveServer
 from servekit.cli.doctor.machine import MACHINE_CHECKS
 from servekit.cli.doctor.packages import PACKAGE_CHECKS
 from servekit.cli.doctor.setup import Setup
+from servekit.cli.server.connection import NoServer
 from servekit.counting import counted
 from servekit.extension.checks import Diagnosis
 from servekit.plugins import create_plugin_manager
 from servekit.settings import Settings
 
-__all__ = ["Examined", "as_text", "check_plugins", "check_server", "check_setup", "exit_status"]
+__all__ = [
+    "Examined",
+    "PlannedCheck",
+    "as_text",
+    "check_plugins",
+    "check_server",
+    "check_setup",
+    "exit_status",
+]
 
 CHECKS: Final = (
     *MACHINE_CHECKS,
@@ -42,20 +52,36 @@ class Examined(Struct):
     findings: list[Diagnosis]
 
 
-def check_setup(setup: Setup) -> Iterator[Examined]:
+class PlannedCheck(NamedTuple):
+    """One check that can be made."""
+
+    name: str
+    summary: str
+    find: Callable[[], Iterable[Diagnosis]]
+
+    def examine(self) -> Examined:
+        """Make the check; that it fails is a finding, too."""
+        try:
+            return Examined(self.name, self.summary, list(self.find()))
+        except Exception as error:  # noqa: BLE001 - a machine may be odd in any way
+            text = f"the check cannot be made: {type(error).__name__}: {error}"
+            return Examined(self.name, self.summary, [Diagnosis(severity="warning", text=text)])
+
+
+def check_setup(setup: Setup) -> Iterator[PlannedCheck]:
     """Yield each check of the machine and the settings."""
     for check in CHECKS:
-        yield _examine(check.name, check.summary, partial(check.find, setup))
+        yield PlannedCheck(check.name, check.summary, partial(check.find, setup))
 
 
-def check_plugins(setup: Setup) -> Iterator[Examined]:
+def check_plugins(setup: Setup) -> Iterator[PlannedCheck]:
     """Yield the checks of each plugin that has some."""
     manager = create_plugin_manager()
     for plugin in sorted(each.plugin_name for each in manager.hook.check_setup.get_hookimpls()):
         others = [each for name, each in manager.list_name_plugin() if name != plugin]
         alone = manager.subset_hook_caller("check_setup", others)
         find = partial(_from_plugin, alone, setup.settings)
-        yield _examine(f"plugin {plugin}", "what the plugin checks", find)
+        yield PlannedCheck(f"plugin {plugin}", "what the plugin checks", find)
 
 
 def _from_plugin(
@@ -64,19 +90,23 @@ def _from_plugin(
     return [finding for found in alone(settings=settings) for finding in found]
 
 
-def check_server(live: LiveServer) -> Iterator[Examined]:
-    """Yield each check of a running server."""
+def check_server(live: LiveServer) -> Iterator[PlannedCheck]:
+    """Yield each check of a running server, until it does not answer any more."""
     for check in LIVE_CHECKS:
-        yield _examine(check.name, check.summary, partial(check.find, live))
+        yield PlannedCheck(check.name, check.summary, partial(_of_server, check, live))
+        if live.is_gone:
+            return
 
 
-def _examine(name: str, summary: str, find: Callable[[], Iterable[Diagnosis]]) -> Examined:
-    """Run one check; that it fails is a finding, too."""
+def _of_server(check: LiveCheck, live: LiveServer) -> list[Diagnosis]:
     try:
-        return Examined(name, summary, list(find()))
-    except Exception as error:  # noqa: BLE001 - a machine may be odd in any way
-        text = f"the check cannot be made: {type(error).__name__}: {error}"
-        return Examined(name, summary, [Diagnosis(severity="warning", text=text)])
+        return list(check.find(live))
+    except NoServer as error:
+        live.is_gone = True
+        meaning = "It answered a moment ago. What is left of its checks is not made."
+        return [
+            Diagnosis(severity="error", text=str(error), meaning=meaning, fix="servekit status")
+        ]
 
 
 def exit_status(examined: Iterable[Examined]) -> int:

@@ -28,6 +28,7 @@ __all__ = ["FILE_CHECKS"]
 KINDS: Final = (MODEL, ASSET, ENVIRONMENT)
 LARGE_CACHE: Final = 20 * GIB
 UNUSED_S: Final = 30 * 86400
+SOON_DAYS: Final = 14
 RANDOM_NAME: Final = len(PREFIX) + 8
 
 
@@ -127,6 +128,8 @@ def secrets(setup: Setup) -> Iterator[Diagnosis]:
             from servekit.settings.tls import server_context
 
             server_context(settings)
+            if settings.tls_certificate:
+                yield from _expiry(settings.tls_certificate, settings.tls_key)
         paths = open_files(settings)
     except (StartupError, OSError) as error:
         yield Diagnosis(severity="error", text=str(error), meaning="The server does not start.")
@@ -141,6 +144,24 @@ def secrets(setup: Setup) -> Iterator[Diagnosis]:
         )
 
 
+def _expiry(certificate: str, key: str) -> Iterator[Diagnosis]:
+    import ssl
+
+    from servekit.cli.doctor.certificate import days_left
+
+    meaning = "Clients refuse to connect to a server whose certificate is not valid."
+    fix = "replace the file, then: servekit reload"
+    try:
+        days = days_left(certificate, key)
+    except ssl.SSLCertVerificationError as error:
+        text = f"{certificate}: {error.verify_message}"
+        yield Diagnosis(severity="error", text=text, meaning=meaning, fix=fix)
+        return
+    if days <= SOON_DAYS:
+        text = f"{certificate}: expires in {days} days"
+        yield Diagnosis(severity="warning", text=text, meaning=meaning, fix=fix)
+
+
 def _open_key(path: str) -> list[str]:
     return [path] if path and Path(path).stat().st_mode & (stat.S_IROTH | stat.S_IWOTH) else []
 
@@ -152,5 +173,5 @@ def _cache(setup: Setup) -> Path:
 FILE_CHECKS: Final[Iterable[Check]] = (
     Check("directories", "permissions of the run directory, the cache and log files", directories),
     Check("cache", "entries of the cache that are not whole, and its size", cache),
-    Check("secrets", "files of tokens, keys and certificates", secrets),
+    Check("secrets", "files of tokens, keys and certificates; their expiry", secrets),
 )

@@ -4,61 +4,27 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
 from servekit_archiver.cli.output import human_bytes
 
 from servekit import __version__
-from servekit.cli.server.connection import ManagedServer
+from servekit.cli.doctor.live_server import LiveServer
+from servekit.cli.doctor.queues import full_queues, refused_requests
 from servekit.counting import counted
 from servekit.extension.checks import Diagnosis
 from servekit.settings.values import MIB
 from servekit.supervisor.os.resources import available_bytes
 
-__all__ = ["LIVE_CHECKS", "LiveCheck", "LiveServer"]
+__all__ = ["LIVE_CHECKS", "LiveCheck"]
 
-RECENT: Final = timedelta(minutes=10)
 MANY_CRASHES: Final = 3  #: for one model, in that time
-FULL: Final = 0.8
 SKEW_S: Final = 5.0
 LITTLE_MEMORY: Final = 256 * MIB
 SWAPPED: Final = 16 * MIB
-REFUSED: Final = ("429", "503")
-SHARE: Final = 0.01
-
-
-@dataclass
-class LiveServer:
-    """A running server; each document is asked for once."""
-
-    server: ManagedServer
-
-    @cached_property
-    def models(self) -> list[dict[str, Any]]:
-        """The answer of ``/models``."""
-        found: list[dict[str, Any]] = self.server.get("/models")["models"]
-        return found
-
-    @cached_property
-    def crashes(self) -> list[dict[str, Any]]:
-        """The crash reports of the last minutes."""
-        since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
-        return [each for each in self.server.get("/crashes")["crashes"] if each["time"] >= since]
-
-    @property
-    def replicas(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The replicas of all versions, each with its name in the log."""
-        for model in self.models:
-            for version in (model, *model["versions"]):
-                for each in version["replicas"]:
-                    stage = each.get("stage")
-                    yield "/".join(filter(None, (model["name"], stage, str(each["index"])))), each
 
 
 def health(live: LiveServer) -> Iterator[Diagnosis]:
@@ -104,34 +70,6 @@ def restarts(live: LiveServer) -> Iterator[Diagnosis]:
                 text=f"{name}: {counted(replica['restarts'], 'restart')} since the server started",
                 meaning="Some worker crashed, hung or was killed.",
                 fix=f"servekit crashes --model {name.partition('/')[0]}; servekit logs",
-            )
-
-
-def queues(live: LiveServer) -> Iterator[Diagnosis]:
-    """Look at waiting requests, and at refused ones."""
-    for model in live.models:
-        waiting, capacity = model["waiting"], model["capacity"]
-        if capacity and waiting >= capacity * FULL:
-            yield Diagnosis(
-                severity="error" if waiting >= capacity else "warning",
-                text=f"{model['name']}: {waiting} of {capacity} places in the queue are taken",
-                meaning="Requests wait long, and are refused with a 429 when it is full.",
-                fix=f"servekit scale {model['name']} {len(model['replicas']) + 1}",
-            )
-    requests: Counter[tuple[str, bool]] = Counter()
-    for family in text_string_to_metric_families(live.server.text("/metrics")):
-        for sample in family.samples:
-            if sample.name == "servekit_requests_total":
-                is_refused = sample.labels["status"] in REFUSED
-                requests[sample.labels["model"], is_refused] += int(sample.value)
-    for name in sorted({name for name, _ in requests}):
-        refused, total = requests[name, True], requests[name, True] + requests[name, False]
-        if refused > total * SHARE:
-            yield Diagnosis(
-                severity="warning",
-                text=f"{name}: {refused} of {counted(total, 'request')} were refused (429, 503)",
-                meaning="More requests come than the replicas answer, or none was ready.",
-                fix=f"servekit top; servekit scale {name} N",
             )
 
 
@@ -221,7 +159,8 @@ LIVE_CHECKS: Final[Iterable[LiveCheck]] = (
         crash_loops,
     ),
     LiveCheck("restarts", "replicas whose workers were replaced", restarts),
-    LiveCheck("queues", "full queues and refused requests", queues),
+    LiveCheck("queues", "full queues", full_queues),
+    LiveCheck("refusals", "requests that were refused", refused_requests),
     LiveCheck("memory pressure", "memory that is left, workers that are swapped out", pressure),
     LiveCheck("server version", "the version of the server and of this command", version),
     LiveCheck("clock", "the clocks of the server and of this machine", clock),

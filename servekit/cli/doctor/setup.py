@@ -21,7 +21,7 @@ class Setup:
     """A machine, and the settings of a server that is to run on it."""
 
     settings: Settings = field(default_factory=Settings)
-    is_running: bool = False  #: a server of this user runs here: its ports are taken
+    owned: frozenset[int | str] = frozenset()  #: ports and paths of sockets of the running server
     root: Path = Path("/")  #: of ``proc`` and ``sys``; another one in tests
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 

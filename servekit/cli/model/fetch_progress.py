@@ -58,7 +58,7 @@ class AssetCollection:
         return asset
 
     def make(self, *, is_new: bool, installs: bool) -> None:
-        """Have the service make the missing assets without a URL.
+        """Let the service make the missing assets without a URL.
 
         :param is_new: make them again, and accept any content.
         :param installs: do it in an environment of the model's own.

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from servekit_archiver import (
     ArchiveError,
+    EnclosedArchive,
     Manifest,
     ManifestError,
     default_cache_dir,
-    load_directory,
     open_archive,
+    open_directory,
 )
 
 from servekit.errors import StartupError
@@ -27,18 +28,21 @@ def manifest_of(path: Path, cache_dir: str | None = None) -> Manifest:
     :raises StartupError: it is refused; one line for each problem.
     """
     with refusing():
-        if path.is_dir():
-            return load_directory(path)
-        try:
-            with open_archive(path) as archive:
-                return archive.manifest
-        except ArchiveError as refusal:
-            from servekit_archiver.cache.foreign import unpack_foreign
+        held = open_directory(path) if path.is_dir() else EnclosedArchive(path)
+        if isinstance(held, Manifest):
+            return held
+        return held.amend(_manifest_in(held.path, cache_dir))
 
-            cache = load_settings({"cache_dir": cache_dir}).cache_dir
-            return unpack_foreign(
-                path, Path(cache) if cache else default_cache_dir(), refusal
-            ).manifest
+
+def _manifest_in(path: Path, cache_dir: str | None) -> Manifest:
+    try:
+        with open_archive(path) as archive:
+            return archive.manifest
+    except ArchiveError as refusal:
+        from servekit_archiver.cache.foreign import unpack_foreign
+
+        cache = load_settings({"cache_dir": cache_dir}).cache_dir
+        return unpack_foreign(path, Path(cache) if cache else default_cache_dir(), refusal).manifest
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from servekit.cli.output.nonblocking_writer import NonblockingWriter
 from servekit.ipc.kept_log import LOG_LEVELS
 from servekit.supervisor.reporting.journal import SERVER, Journal, LogPlace, Notice
 
-__all__ = ["RESULT", "Display", "PlainDisplay"]
+__all__ = ["RESULT", "STDERR", "STDOUT", "Display", "PlainDisplay"]
 
 STDOUT: Final = 1
 STDERR: Final = 2

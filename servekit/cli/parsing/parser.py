@@ -49,7 +49,7 @@ def create_parser(command: str | None = None, table: CommandTable = BUILT_IN) ->
 
 
 def _configured(command: Command, parser: Parser, plugin: str) -> Run:
-    """Have *command* add its arguments to *parser*; return what runs it."""
+    """Add the arguments of *command* to *parser*; return what runs it."""
     module, _, attribute = command.target.partition(":")
     try:
         configure: Configure = getattr(import_module(module), attribute)

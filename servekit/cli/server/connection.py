@@ -21,6 +21,7 @@ from servekit.system.unix_http import UnixConnection
 __all__ = [
     "ManagedServer",
     "NoServer",
+    "NotRunning",
     "RequestRefused",
     "model_path",
     "server_at",
@@ -34,6 +35,10 @@ class NoServer(StartupError):
     """No such server runs, or it does not answer."""
 
     exit_status = PROBLEM_FOUND
+
+
+class NotRunning(NoServer):
+    """No server of this user runs here."""
 
 
 class RequestRefused(StartupError):
@@ -97,7 +102,7 @@ class ManagedServer:
         return self._request("/ping/live", "GET", None)[2].get("Date", "")
 
     def check(self, status: int, document: Any) -> None:
-        """Pass if *status* is not that of an error.
+        """Check that *status* is not that of an error.
 
         :raises RequestRefused: it is; the message has what the server says.
         """

@@ -5,16 +5,23 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from servekit.cli.server.connection import ManagedServer, NoServer, server_at, server_here
+from servekit.cli.server.connection import (
+    ManagedServer,
+    NoServer,
+    NotRunning,
+    server_at,
+    server_here,
+)
 from servekit.settings import load_settings
+from servekit.settings.arguments import count
 from servekit.supervisor.os.run_directory import running
 
 __all__ = ["ABOUT", "add_arguments", "find_server"]
 
 #: for the help of every command
 ABOUT = """\
-It asks the server over the private socket in its run directory, as the user of the server. --server
-names another one, whose management listens on TCP; SERVEKIT_MANAGE_TOKEN is then the token.
+It talks to the server through its private socket, so run it as the server's user. For a server
+elsewhere, pass --server URL and set SERVEKIT_MANAGE_TOKEN.
 """
 
 
@@ -23,16 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run-dir", metavar="DIR", help="--run-dir of the server; default: TMPDIR")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--pid", type=int, metavar="N", help="process id of the server, if several run"
+        "--pid", type=count, metavar="N", help="process id of the server, if several run"
     )
-    which.add_argument("--server", metavar="URL", help="management of a server, by its --manage")
+    which.add_argument("--server", metavar="URL", help="address of its management, its --manage")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def find_server(parsed: argparse.Namespace) -> ManagedServer:
     """Return the one server that the arguments name.
 
-    :raises NoServer: no server runs here, or several do, or the URL is not valid.
+    :raises NotRunning: no server runs here.
+    :raises NoServer: several run here, or not the one with this pid, or the URL is not valid.
     """
     if parsed.server is not None:
         return server_at(parsed.server)
@@ -41,7 +49,8 @@ def find_server(parsed: argparse.Namespace) -> ManagedServer:
     chosen = {pid: path for pid, path in found.items() if parsed.pid in (None, pid)}
     if len(chosen) == 1:
         return server_here(*chosen.popitem())
-    raise NoServer(_complaint(Path(parent or tempfile.gettempdir()), found, parsed.pid))
+    complaint = _complaint(Path(parent or tempfile.gettempdir()), found, parsed.pid)
+    raise (NoServer if found else NotRunning)(complaint)
 
 
 def _complaint(parent: Path, found: dict[int, Path], pid: int | None) -> str:

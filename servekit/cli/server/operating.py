@@ -13,6 +13,7 @@ from servekit.cli.parsing.exit_status import INTERRUPTED, OK, PROBLEM_FOUND
 from servekit.cli.server import finding
 from servekit.cli.server.connection import ManagedServer, NoServer
 from servekit.errors import StartupError
+from servekit.ipc.operations import DONE, FAILED, RUNNING
 
 __all__ = ["ABOUT", "CommandFailed", "add_arguments", "operate"]
 
@@ -20,12 +21,11 @@ __all__ = ["ABOUT", "CommandFailed", "add_arguments", "operate"]
 ABOUT: Final = f"""\
 It shows each step until the operation ends; Ctrl-C ends the command, not the operation.
 {finding.ABOUT}
-Exit status: 0 if the operation succeeds; 1 if it fails, in which case what was served before still
-is; 130 after Ctrl-C.
+Exit status: 0 if the operation succeeds; 1 if it fails, and the server keeps serving what it served
+before; 130 after Ctrl-C.
 """
 POLL_S: Final = 0.25
 TRIES: Final = 20  #: polls in a row without an answer: a front-end may be replaced meanwhile
-RUNNING, DONE, FAILED = "running", "done", "failed"
 MARKS: Final = {DONE: "✓", FAILED: "✗"}
 
 Row = Mapping[str, Any]

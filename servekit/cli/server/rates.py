@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from servekit.cli.server.connection import ManagedServer
 from servekit.cli.server.gpus import Gpu
+from servekit.ipc.table import SERVING
 
 __all__ = ["Observation", "VersionRates", "observe", "rates"]
 
 REQUESTS: Final = "servekit_requests_total"
 LATENCIES: Final = "servekit_request_duration_seconds_bucket"
 WAITING: Final = ("servekit_tasks_waiting", "servekit_stage_tasks_waiting")
-SERVING: Final = "serving"
 
 Key = tuple[str, str]  #: model and version
 

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from servekit.description.snippets.python import (
     call_expression,
-    client_expression,
+    client_lines,
     head,
     item_expression,
 )
@@ -21,14 +21,14 @@ def pytest(call: SnippetRequest) -> str:
     asked = call_expression(call)
     imports, check = "", "output is not None"
     if call.output is not UNSET:
-        imports = "import pytest\n" if _is_approximate(call.output) else ""
+        imports = "pytest" if _is_approximate(call.output) else ""
         check = f"output == {_expected(call.output)}"
     elif call.streams:
         check = "output"
     return (
-        f"{head(call, ' pytest').replace('from servekit_client', f'{imports}from servekit_client')}"
+        f"{head(call, packages='pytest', imports=imports)}"
         f"\n\ndef test_prediction():\n    item = {item_expression(call.sample)}\n"
-        f"    with {client_expression(call)} as client:\n"
+        f"{client_lines(call, '    ')}"
         f"        output = {f'list({asked})' if call.streams else asked}\n\n"
         f"    assert {check}\n"
     )

@@ -1,43 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call for Python, with ``servekit-client``."""
 
-from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
-from servekit.description.snippets.request import TOKEN, SnippetRequest, expression
+from collections.abc import Mapping
+from typing import Final
 
-__all__ = ["call_expression", "client_expression", "head", "item_expression", "python"]
+from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
+from servekit.description.snippets.request import TOKEN, SnippetRequest, expression, variable_of
+
+__all__ = [
+    "call_expression",
+    "client_lines",
+    "head",
+    "item_expression",
+    "python",
+    "values_expression",
+]
+
+JSON_BODY: Final = "json.dumps(item).encode(), 'application/json'"
 
 
 def python(call: SnippetRequest) -> str:
     """Return a program."""
     asked = call_expression(call)
-    shown = f"print({asked})"
+    writes = call.answers_bytes and not call.answers_text
+    shown = f"Path({call.file!r}).write_bytes({asked})" if writes else f"print({asked})"
     if call.streams:
         shown = f"for output in {asked}:\n        print(output)"
     return (
-        f"{head(call, '')}\nitem = {item_expression(call.sample)}\n"
-        f"with {client_expression(call)} as client:\n    {shown}\n"
+        f"{head(call, has_path=writes)}\nitem = {item_expression(call.sample)}\n"
+        f"{client_lines(call)}    {shown}\n"
     )
 
 
-def head(call: SnippetRequest, more: str) -> str:
-    """Return what to install, *more* beside the client, and the imports."""
+def head(
+    call: SnippetRequest, *, packages: str = "", imports: str = "", has_path: bool = False
+) -> str:
+    """Return what to install, which variables to set, and the imports.
+
+    :param packages: to install beside the client, and *imports* what to import beside it.
+    :param has_path: whether the code has a ``Path`` besides those of its input.
+    """
     sample = call.sample
     has_arrays = isinstance(sample, SampleValue) and bool(sample.arrays)
-    package = "'servekit-client[numpy]'" if has_arrays else "servekit-client"
-    standard = "import os\n" if call.needs_token else ""
-    standard += "" if isinstance(sample, SampleValue) else "from pathlib import Path\n"
-    imports = "import numpy as np\n" if has_arrays else ""
-    gap = "\n" if standard else ""
+    standard = {
+        "import json": call.answers_bytes and isinstance(sample, SampleValue),
+        "import os": call.reads_environment,
+        "from pathlib import Path": has_path or not isinstance(sample, SampleValue),
+    }
+    others = {
+        "import httpx": bool(call.headers or call.query),
+        "import numpy as np": has_arrays,
+        f"import {imports}": bool(imports),
+        "from servekit_client import Client": True,
+    }
+    groups = [[line for line, is_used in each.items() if is_used] for each in (standard, others)]
+    lines = "\n\n".join("\n".join(group) for group in groups if group)
+    client = "'servekit-client[numpy]'" if has_arrays else "servekit-client"
+    installed = f"{client} {packages}".rstrip()
+    return f"# pip install {installed}\n{call.comments('#')}{lines}\n"
+
+
+def client_lines(call: SnippetRequest, indent: str = "") -> str:
+    """Return the lines that open the client, up to the colon of ``with``."""
+    token = f', token=os.environ["{TOKEN}"]' if call.needs_token else ""
+    given = {"headers": call.headers, "params": call.query}
+    extras = [f"{key}={{{values_expression(each)}}}" for key, each in given.items() if each]
+    if not extras:
+        return f"{indent}with Client({call.server!r}{token}) as client:\n"
     return (
-        f"# pip install {package}{more}\n{standard}{gap}{imports}"
-        "from servekit_client import Client\n"
+        f"{indent}http = httpx.Client({', '.join(extras)})\n"
+        f"{indent}with http, Client({call.server!r}{token}, http=http) as client:\n"
     )
 
 
-def client_expression(call: SnippetRequest) -> str:
-    """Return what makes the client."""
-    token = f', token=os.environ["{TOKEN}"]' if call.needs_token else ""
-    return f"Client({call.server!r}{token})"
+def values_expression(values: Mapping[str, str | None]) -> str:
+    """Return *values* as the members of a dict; secrets come from the environment."""
+    members = (f"{name!r}: {_value(name, value)}" for name, value in values.items())
+    return ", ".join(members)
+
+
+def _value(name: str, value: str | None) -> str:
+    return f'os.environ["{variable_of(name)}"]' if value is None else repr(value)
 
 
 def item_expression(sample: SampleFile | SampleForm | SampleValue) -> str:
@@ -64,6 +107,11 @@ def call_expression(call: SnippetRequest) -> str:
         how = ", raw=True" if stream.raw else ""
         how += f", end={stream.end!r}" if stream.end is not None else ""
         return f"client.stream({target}, item{how})"
+    if call.answers_bytes:
+        sample = call.sample
+        body = f"item, {sample.content_type!r}" if isinstance(sample, SampleFile) else JSON_BODY
+        text = ".decode()" if call.answers_text else ""
+        return f"client.raw({target}, {body}, {call.accept!r}).body{text}"
     if isinstance(call.sample, SampleFile) and not call.instances:
         part = "value" if is_bare else "output"
         return f"client.raw({target}, item, {call.sample.content_type!r}).{part}"

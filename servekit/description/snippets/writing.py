@@ -10,6 +10,7 @@ from servekit.description.samples import SampleFile, SampleForm, SampleValue
 from servekit.description.snippets import FORMATS, SnippetRequest
 from servekit.extension.snippets import RequestToWrite
 from servekit.ipc.response_style import ResponseStyle
+from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS
 from servekit.ipc.table import path_of_version
 
 __all__ = ["write_all"]
@@ -20,20 +21,34 @@ def write_all(described: PathDescription, call: RequestToWrite) -> dict[str, str
     style, is_file = described.style, bool(call.file)
     if call.instances:  # the whole body is given, so the whole body of the response is shown
         style = ResponseStyle(is_bare=True, stream=style.stream)
+    streams = call.streams and (call.accept or EVENT_STREAM) in STREAM_FORMATS
     request = SnippetRequest(
         server=call.server.rstrip("/"),
         path=path_of_version(described.name, call.version, call.path)
         if call.version
         else call.path,
         sample=_sample(described, call),
-        file=described.answer_file,
-        streams=call.streams,
+        file=_file(call.accept) if call.accept else described.answer_file,
+        streams=streams,
         style=style,
         output=call.output,
         needs_token=call.needs_token,
+        accept=call.accept,
+        headers=call.headers,
+        query=call.query,
     )
-    cannot = {"python", "pytest"} if is_file and call.streams else set()  # the client has no way
+    is_form = isinstance(request.sample, SampleForm) and request.answers_bytes
+    # the client has no way to send these
+    cannot = {"python", "pytest"} if is_form or (is_file and streams) else set()
     return {name: write(request) for name, write in FORMATS.items() if name not in cannot}
+
+
+def _file(media_type: str) -> str:
+    """Return a name for the file of a response of *media_type*; "" for text."""
+    kind, _, subtype = media_type.partition("/")
+    is_readable = kind == "text" or media_type in STREAM_FORMATS or subtype.endswith("json")
+    suffix = "bin" if subtype == "octet-stream" else subtype.removeprefix("x-")
+    return "" if is_readable else f"prediction.{suffix}"
 
 
 def _sample(

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.errors import DeadlineExceeded, Unavailable, WorkerLost
+from servekit.errors import DeadlineExceeded, ServekitError, Unavailable, WorkerLost
 from servekit.extension.http import HttpResponse
 from servekit.frontend.batching.liveness import overtime
 from servekit.frontend.batching.replies import count_parts, error_from, timing_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.replies import Lend
     from servekit.frontend.batching.samples import BatchSamples
-    from servekit.frontend.batching.task import Task
+    from servekit.frontend.batching.task import Consumer, Task
     from servekit.frontend.batching.tracer import SlotTracer
     from servekit.ipc.batches import ReplyMessage
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     Content = tuple[bytes | memoryview, Callable[[], None] | None]
 
 __all__ = ["BatchSlot", "answer_batch"]
+
+log = logging.getLogger("servekit.frontend")
 
 ITEM_OF = attrgetter("item")
 BODY_OF = attrgetter("body")
@@ -90,9 +93,7 @@ class BatchSlot:
             return
         replica, sent_at, batch = self._replica, self.sent_at, self._take(message)
         now = replica.life.heard_at = monotonic()
-        if replica.is_retired:
-            replica.retire()
-        elif not message.is_last:
+        if not (replica.is_retired or message.is_last):
             self._feed.add(self)
         try:
             if self._tracer is not None:
@@ -105,6 +106,8 @@ class BatchSlot:
             raise
         if self._samples is not None:
             self._samples.note(batch, message, replica.row.index, sent_at, now)
+        if replica.is_retired:
+            replica.retire()  # not before: the answers may lie in memory of the worker
 
     def _take(self, reply: Reply) -> list[Task]:
         """Return the tasks that *reply* answers, in its order; the worker is idle."""
@@ -170,7 +173,7 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
                 response.status, response.fields = own
             task.is_done = True
             if task.consumer is not None:
-                task.consumer.take(task, response)
+                _pass_on(task, task.consumer, response)
             elif task.exchange is not None:
                 answers.append((task.exchange, response))
                 if response.status == 200:
@@ -184,8 +187,28 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
         else:
             owner.metrics.batches += (size, queue_s, decode_s, predict_s, encode_s, ipc_s)
         owner.metrics.observe_successes(durations_s)
-        for exchange, response in answers:  # counted before: a client may look at once
+        _respond(answers)  # counted before: a client may look at once
+
+
+def _pass_on(task: Task, consumer: Consumer, response: HttpResponse) -> None:
+    """Let *consumer* take the output of *task*; what fails there harms no other member."""
+    try:
+        consumer.take(task, response)
+    except ChannelClosed:
+        raise
+    except Exception:
+        log.exception("request %s: its output cannot be passed on", task.request_id)
+        consumer.fail(ServekitError())
+
+
+def _respond(answers: list[tuple[Exchange, HttpResponse]]) -> None:
+    """Send each answer, whatever becomes of those before it."""
+    for exchange, response in answers:
+        try:
             exchange.respond(response)
+        except Exception:
+            log.exception("request %s: its response cannot be sent", response.request_id)
+            exchange.reset()
 
 
 def _content_of(

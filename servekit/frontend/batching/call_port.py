@@ -51,7 +51,7 @@ class CallPort:
         sock: socket.socket,
         begin: Callable[[ModelCall, Callable[[CallAnswer], None]], BegunCall],
     ) -> None:
-        """Have *begin* start what the worker asks for on *sock*."""
+        """Call *begin* for what the worker asks for on *sock*."""
         sock.setblocking(False)
         self._socket = sock
         self._begin = begin

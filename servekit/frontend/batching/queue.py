@@ -4,7 +4,8 @@
 A worker that becomes idle takes what has queued, at once; a task that arrives while a worker is
 idle goes at once. So a batch is what arrived while the worker worked, and batching costs no
 waiting. Where the last batch had several members, "at once" is after all sockets that were ready
-together have been read: one batch of eight costs less than one of one and another of seven.
+together have been read: one batch of eight costs less than one of one and another of seven. Several
+idle workers share what has queued, unless there is a delay: who sets one prefers full batches.
 """
 
 from __future__ import annotations
@@ -96,12 +97,13 @@ class TaskQueue:
         """Return up to *room* tasks in order, or one that goes alone; none if all are done."""
         tasks, in_frame, held = self._tasks, 0, 0
         batch: list[Task] = []
+        late: list[Task] = []
         while tasks and room:
             task = tasks.popleft()
             if task.is_done:
                 continue
             if task.deadline <= now:
-                self._expire(task)
+                late.append(task)
                 continue
             size = task.body_bytes
             if type(task.item.body) is bytes:
@@ -118,6 +120,8 @@ class TaskQueue:
         self.waiting -= len(batch)
         self._bytes -= held
         self._memory.free += held
+        for task in late:  # now that the counts are right: an answer may queue the next task
+            self.drop(task, "expired", DeadlineExceeded())
         return batch
 
     def first(self) -> Task | None:
@@ -131,12 +135,17 @@ class TaskQueue:
         for task in self.early.due(now):
             self.drop(task, "expired", DeadlineExceeded())
         while (oldest := self.first()) is not None and oldest.deadline <= now:
-            self._tasks.popleft()
-            self._expire(oldest)
+            self.drop(oldest, "expired", DeadlineExceeded())
         self.early.trim(2 * self.waiting + KEPT)
 
     def drop(self, task: Task, reason: str, error: ServekitError | None) -> None:
-        """Take *task* out, and answer it with *error*; ``None`` if its client has disconnected."""
+        """Take *task* out, and answer it with *error*; ``None`` if its client has disconnected.
+
+        Nothing is done to a task that has left: the answer to another one may have sent it, or
+        found its client disconnected.
+        """
+        if task.is_done or task.is_sent:
+            return
         self._metrics.count_drop(reason)
         self._remove(task)
         if error is not None:
@@ -146,11 +155,14 @@ class TaskQueue:
             task.drop_body()
         task.item.body = b""  # it need not wait for its place to come up
         if len(self._tasks) > 2 * self.waiting + KEPT:
-            self._tasks = deque(self)
+            waiting = list(self)
+            self._tasks.clear()
+            self._tasks.extend(waiting)
 
     def take_all(self) -> list[Task]:
         """Return all tasks that wait, in order, for another queue."""
-        tasks, self._tasks = list(self), deque()
+        tasks = list(self)
+        self._tasks.clear()
         self.early.clear()
         self.waiting = 0
         self._hold(-self._bytes)
@@ -160,11 +172,6 @@ class TaskQueue:
         """Answer all tasks with *error*."""
         for task in self.take_all():
             task.fail(error)
-
-    def _expire(self, task: Task) -> None:
-        self._remove(task)
-        self._metrics.count_drop("expired")
-        task.fail(DeadlineExceeded())
 
     def _remove(self, task: Task) -> None:
         self.waiting -= 1
@@ -221,22 +228,24 @@ class BatchFeed:
             if self.max_delay_s and self._is_worth_waiting(now):
                 return
             room = self.max_batch_size
-            if len(idle) > 1:
+            if len(idle) > 1 and not self.max_delay_s:
                 room = min(room, -(-queue.waiting // len(idle)))
             batch = costs.take(queue, now, room) if costs else queue.take(now, room)
-            if batch:
-                self._had_company = len(batch) > 1
-                rest = idle.pop().send(batch, now)
-                if rest:
-                    queue.put_back(rest)
-                if len(rest) == len(batch):  # a model that is asleep
-                    continue
-                if rest or len(batch) == self.max_batch_size:
-                    self._note_left("full")
-                elif queue.waiting or self.max_delay_s or batch[0].was_lost:
-                    self._note_left(self._why(batch, room, now))
-                else:
-                    self._note_left("worker_idle")
+            if not batch or not idle:  # the answer to a task that was late has sent others
+                queue.put_back(batch)
+                return
+            self._had_company = len(batch) > 1
+            rest = idle.pop().send(batch, now)
+            if rest:
+                queue.put_back(rest)
+            if len(rest) == len(batch):  # a model that is asleep
+                continue
+            if rest or len(batch) == self.max_batch_size:
+                self._note_left("full")
+            elif queue.waiting or self.max_delay_s or batch[0].was_lost:
+                self._note_left(self._why(batch, room, now))
+            else:
+                self._note_left("worker_idle")
 
     def _why(self, batch: list[Task], room: int, now: float) -> str:
         """Return why *batch*, which is not full, was sent *now*: one of ``LEFT``."""

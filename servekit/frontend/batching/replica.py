@@ -60,9 +60,9 @@ class ReplicaProxy:
         if self.channel is not None:
             return
         is_new = row.generation > self._generation
-        if is_new or row.state != "serving":
+        if is_new or not row.is_serving:
             self.leases.end_all()
-        if not is_new or row.state != "serving":
+        if not is_new or not row.is_serving:
             return
         traces = self._environment.traces
         with contextlib.suppress(OSError):  # the listener's backlog is full: ``sweep`` tries again
@@ -73,7 +73,7 @@ class ReplicaProxy:
                 max(self._owner.row.max_batch_size, self._owner.row.max_concurrency),
                 self.on_message,
                 self._on_gone,
-                is_sampling=traces is not None and traces.share is not None,
+                is_sampling=traces is not None and traces.sampler is not None,
             )
             self._generation = row.generation
             self.life = Liveness(monotonic())
@@ -196,8 +196,7 @@ class ReplicaProxy:
         """Return what the worker does wrong; "" if nothing."""
         slots, limits = self._slots, self._owner.limits
         if self.channel is None:
-            is_said_to_serve = self.row.state == "serving"
-            is_stranded = is_said_to_serve and self.row.generation == self._generation
+            is_stranded = self.row.is_serving and self.row.generation == self._generation
             return self.life.absence(now) if is_stranded else ""
         if slots is None or not slots.tasks:
             return self.life.silence(now, limits)

@@ -18,7 +18,7 @@ class ReplicaPool:
     """Follows the routing table. Replicas of an older version serve until others can."""
 
     def __init__(self, make: Callable[[], ReplicaProxy]) -> None:
-        """Be empty; *make* adds replicas."""
+        """Begin empty; *make* adds replicas."""
         self._make = make
         self._current: dict[int, ReplicaProxy] = {}
         self.leaving: list[ReplicaProxy] = []  #: replicas of an older version
@@ -33,7 +33,7 @@ class ReplicaPool:
         return list(self._current.values())
 
     def part(self, rows: Sequence[ReplicaRow]) -> None:
-        """Have those leave that *rows* do not name."""
+        """Remove those that *rows* do not name; they leave."""
         gone = self._current.keys() - {row.index for row in rows}
         self.leaving += [self._current.pop(index) for index in gone]
 

@@ -57,7 +57,7 @@ class BatchSamples:
             encode_s=reply.encode_s,
             statuses=statuses_of(batch, reply, now),
         )
-        if self._port.send(sample):
+        if self._port.send([sample]):
             self._batches[stage] = 0
 
 

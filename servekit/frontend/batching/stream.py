@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from servekit.errors import problem_of
+from servekit.errors import ServekitError, problem_of
 from servekit.extension.http import NO_LENGTH, HttpResponse
 from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.replies import count_stages, error_from, timing_of
@@ -19,7 +19,6 @@ from servekit.ipc.channel import ChannelClosed
 from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat, styled
 
 if TYPE_CHECKING:
-    from servekit.errors import ServekitError
     from servekit.extension.exchange import BodyWriter, Exchange
     from servekit.extension.protocol import Protocol
     from servekit.frontend.batching.replies import Lend
@@ -186,6 +185,14 @@ class StreamedResponse:
         if not exchange.is_closed:
             self._writer.end()
             exchange.end_stream(self._written, status)
+
+    def break_off(self) -> None:
+        """Give the client no more: its response cannot be written."""
+        if self._format is None:
+            self.task.fail(ServekitError())
+        else:
+            self.task.is_done = True
+            self._exchange.reset()
 
     def described(self, *, is_answered: bool) -> dict[str, str | int | float | bool]:
         """Return what traces say of it."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from functools import partial
 from time import monotonic
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamSlots"]
 
+log = logging.getLogger("servekit.frontend")
+
 
 class StreamSlots:
     """Sends tasks over one channel, as many at a time as the worker has slots."""
@@ -37,7 +40,7 @@ class StreamSlots:
         hello: Hello,
         tracer: SlotTracer | None = None,
     ) -> None:
-        """Send tasks of *feed* for *replica*. All slots that *hello* names are free."""
+        """Send tasks of *feed*, which *replica* adds this to. All slots of *hello* are free."""
         self._tracer = tracer
         self._replica, self._feed, self._channel = replica, feed, channel
         self._leases = replica.leases
@@ -48,7 +51,7 @@ class StreamSlots:
         self._streams: dict[int, tuple[StreamedResponse, int]] = {}  #: with their places
         self._numbers: dict[Task, int] = {}  #: of the streams of tasks
         self._cancelled_at: dict[int, float] = {}  #: by number of a stream, oldest first
-        self.has_room = hello.slots > 0  #: a slot is free
+        self._is_offered = True  #: the feed knows that a slot is free
         self.sent_at = 0.0  #: ``monotonic``: when the turn began that the worker is in
 
     @property
@@ -58,6 +61,7 @@ class StreamSlots:
 
     def send(self, tasks: list[Task], now: float) -> list[Task]:
         """Send as many of *tasks* as there are free slots, and return the others."""
+        self._is_offered = False
         if not self._numbers:
             self.sent_at = now
         rest = deque(tasks)
@@ -67,8 +71,8 @@ class StreamSlots:
         except FrameTooLarge:
             self._replica.close()
             return list(rest)
-        self.has_room = bool(self._free)
-        if self.has_room:
+        if self._free:
+            self._is_offered = True
             self._feed.add_last(self)
         return list(rest)
 
@@ -88,27 +92,43 @@ class StreamSlots:
         if not isinstance(message, Parts):
             self._replica.on_message(message)
             return
-        had_room = self.has_room
         self.sent_at = self._replica.life.heard_at = now = monotonic()
         self._take(message.parts, now)
         if self._replica.is_retired:
             self._replica.retire()
-        elif self.has_room and not had_room:
+        elif self._free and not self._is_offered:  # the end of a stream may have sent tasks here
+            self._is_offered = True
             self._feed.add(self)
 
     def _take(self, parts: list[Part], now: float) -> None:
         for part in parts:
             if part.stream not in self._streams:
                 raise ChannelClosed("malformed answer from worker: an output of no stream")
-            response, place = self._streams[part.stream]
-            response.write(part, now)
+            response = self._streams[part.stream][0]
+            try:
+                response.write(part, now)
+            except ChannelClosed:
+                raise
+            except Exception:  # the other clients get their parts
+                log.exception("request %s: its outputs cannot be sent", response.task.request_id)
+                response.break_off()
             if part.end is not None:
-                del self._streams[part.stream], self._numbers[response.task]
-                self._cancelled_at.pop(part.stream, None)
-                self._free.append(place)
-                self._note(response, part.stream, part)
-                response.end(part, now, self._lend)
-        self.has_room = bool(self._free)
+                self._end(part, part.stream, now)
+
+    def _end(self, last: Part, number: int, now: float) -> None:
+        """Stream *number* is over: its place is free."""
+        response, place = self._streams.pop(number)
+        del self._numbers[response.task]
+        self._cancelled_at.pop(number, None)
+        self._free.append(place)
+        self._note(response, number, last)
+        try:
+            response.end(last, now, self._lend)
+        except ChannelClosed:
+            raise
+        except Exception:  # see above
+            log.exception("request %s: its end cannot be sent", response.task.request_id)
+            response.break_off()
 
     def _note(self, response: StreamedResponse, number: int, last: Part | None = None) -> None:
         """Note in the trace of its request how stream *number* ends; ``None``: it is lost."""
@@ -151,8 +171,7 @@ class StreamSlots:
     def lose(self) -> list[Task]:
         """The worker is lost: end its streams. None of them can be tried again."""
         streams, self._streams = self._streams, {}
-        self._numbers, self._free, self.has_room = {}, [], False
-        self._cancelled_at = {}
+        self._numbers, self._free, self._cancelled_at = {}, [], {}
         for number, (response, _) in streams.items():
             response.forget()
             self._note(response, number)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -123,7 +124,7 @@ class Task(Struct, eq=False):
         if self.consumer is not None:  # the consumer counts it with its request
             self.consumer.fail(error)
         elif self.exchange is not None:
-            self.owner.metrics.count_status(error.status)
+            self.owner.metrics.count_failure(error.status, monotonic() - self.arrived)
             self.exchange.fail(error, self.item.request_id)
 
     def drop_body(self) -> None:
@@ -133,7 +134,7 @@ class Task(Struct, eq=False):
             self.owner.bodies.free(body)
 
     def move_to(self, owner: TaskOwner) -> None:
-        """Have *owner* answer it; its body is copied if it lies in shared memory."""
+        """Move it to *owner*; its body is copied if it lies in shared memory."""
         body = self.item.body
         if type(body) is Slab:
             self.item.body = owner.bodies.lay([self.owner.bodies.content(body)])

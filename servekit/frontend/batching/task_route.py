@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware
     from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.batching.replica import ReplicaProxy
     from servekit.frontend.batching.task import Consumer, TaskOwner
     from servekit.ipc.batches import Calls, ProtocolCall, SentItem
     from servekit.ipc.response_style import ResponseStyle
 
 __all__ = [
+    "TIMEOUT_FIELD",
     "Deadlines",
     "TaskRoute",
     "asked_headers",
@@ -65,7 +65,7 @@ class TaskRoute:
         middleware: Middleware | None = None,
         style: ResponseStyle | None = None,
     ) -> None:
-        """Have workers of *batcher* run *calls*.
+        """Let workers of *batcher* run *calls*.
 
         :param middleware: of this route alone.
         :param style: of its responses; protocols have their own.
@@ -78,9 +78,9 @@ class TaskRoute:
         self.version = batcher.row.version.encode()
 
     @property
-    def leaving(self) -> Sequence[ReplicaProxy]:
-        """Replicas of an older version that still answer."""
-        return self._batcher.pool.leaving
+    def is_changing(self) -> bool:
+        """Whether replicas of an older version still answer."""
+        return bool(self._batcher.pool.leaving)
 
     @property
     def has_spare_room(self) -> bool:
@@ -99,7 +99,9 @@ class TaskRoute:
             deadline, until, refusal = deadlines_of(headers, self._timeout_s, now)
         else:
             deadline, until, refusal = now + self._timeout_s, INFINITY, None
-        style = self._style if call is None else style_for(self._style, call)
+        style = self._style
+        if call is not None:
+            style = None if call.envelope else bare_style(style)
         item = item_of(request, deadline, self._calls, call, style)
         if self.asked:
             item.headers = asked_headers(request, self.asked)

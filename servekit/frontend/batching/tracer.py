@@ -9,10 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import QueueFull
-from servekit.extension.events import TracedBatch
-from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
+from servekit.frontend.tracing.trace import RequestTrace
 from servekit.ipc.batches import Slab
 from servekit.ipc.trace_context import TRACEPARENT
+from servekit.ipc.trace_notes import BatchNote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.frontend.tracing.traces import Traces
     from servekit.ipc.batches import Part, Reply
-    from servekit.ipc.spans import BatchTrace, SpanValue
+    from servekit.ipc.spans import SpanValue
     from servekit.ipc.table import ModelRow, ReplicaRow
 
 __all__ = ["SlotTracer", "Tracer"]
@@ -75,7 +75,7 @@ class Tracer:
         now = monotonic()
         trace = self.trace_of(task, now)
         if trace is not None and not task.is_sent:
-            trace.visit(Visit(task.arrived, now, None))
+            trace.visit((task.arrived, now, None))
 
 
 class SlotTracer:
@@ -106,18 +106,24 @@ class SlotTracer:
     ) -> None:
         found = []
         since, trace_of = now - self._tracer.slow.limit_s, self._tracer.trace_of
-        for task, answer in zip(batch, reply.answers, strict=True):
-            exchange, is_large = task.exchange, type(answer[2]) is Slab
-            is_new = exchange is not None and exchange.trace is None
-            if is_new and task.arrived > since and not is_large:  # most of them
-                continue
+        for task, (_, _, content) in zip(batch, reply.answers, strict=True):
+            exchange = task.exchange
+            if (
+                exchange is not None
+                and exchange.trace is None
+                and task.arrived > since
+                and type(content) is not Slab
+            ):
+                continue  # most of them
+            is_large = type(content) is Slab
             if (trace := trace_of(task, now, is_traced=is_large)) is not None:
                 found.append((task, trace))
         if not found:
             return
-        shown = self._shown(batch, reply.batch, sum(reply.sizes) or len(batch), reply.trace)
-        times = reply.decode_s, reply.predict_s, reply.encode_s
-        _visit(found, BatchNote(shown, sent_at, now, times, reply.steps, reply.trace), now)
+        note = self._note(batch, reply.batch, sum(reply.sizes) or len(batch), sent_at, now)
+        note.times = reply.decode_s, reply.predict_s, reply.encode_s
+        note.steps, note.recorded = reply.steps, reply.trace
+        _visit(found, note, now)
 
     def note_loss(
         self, tasks: Sequence[Task], batch: Sequence[Task], number: int, sent_at: float
@@ -125,8 +131,8 @@ class SlotTracer:
         """Note that the worker does not answer *tasks* of *batch* in time, or never will."""
         now = monotonic()
         if found := self._traced(tasks, now):
-            shown = self._shown(batch, number, len(batch))
-            note = BatchNote(shown, sent_at, now, None, attributes={"is_answered": False})
+            note = self._note(batch, number, len(batch), sent_at, now)
+            note.attributes = {"is_answered": False}
             _visit(found, note, now)
 
     def note_stream(
@@ -143,9 +149,10 @@ class SlotTracer:
         """
         now = monotonic()
         if self._tracer.wants(task, now) and (found := self._traced((task,), now)):
-            times, trace = (last.times, last.trace) if last is not None else (None, None)
-            shown = self._shown((task,), number, 1, trace)
-            note = BatchNote(shown, sent_at, now, times, {}, trace, attributes)
+            note = self._note((task,), number, 1, sent_at, now)
+            note.attributes = attributes
+            if last is not None:
+                note.times, note.recorded = last.times, last.trace
             _visit(found, note, now)
 
     def _traced(self, tasks: Sequence[Task], now: float) -> list[tuple[Task, RequestTrace]]:
@@ -153,25 +160,26 @@ class SlotTracer:
         found = ((task, self._tracer.trace_of(task, now)) for task in tasks)
         return [(task, trace) for task, trace in found if trace is not None]
 
-    def _shown(
-        self, batch: Sequence[Task], number: int, size: int, trace: BatchTrace | None = None
-    ) -> TracedBatch:
+    def _note(
+        self, batch: Sequence[Task], number: int, size: int, sent_at: float, now: float
+    ) -> BatchNote:
         row, replica, items = self._row, self._replica, list(map(ITEM_OF, batch))
         headers = [each for each in map(HEADERS_OF, items) if each and TRACEPARENT in each]
         is_part = batch[0].consumer is not None  # a pipeline may lead through other models
-        return TracedBatch(
-            id=f"{self._name}-{number}",
-            stage=row.stage or (row.name if is_part else ""),
-            replica=replica.index,
-            pid=replica.pid,
-            size=size,
-            request_ids=list(map(REQUEST_ID_OF, items[:MAX_MEMBERS])),
-            traceparents=[each[TRACEPARENT] for each in headers[:MAX_MEMBERS]],
-            span=trace.id if trace is not None else "",
-            dropped=trace.dropped if trace is not None else 0,
+        return BatchNote(
+            self._name,
+            number,
+            row.stage or (row.name if is_part else ""),
+            replica.index,
+            replica.pid,
+            size,
+            list(map(REQUEST_ID_OF, items[:MAX_MEMBERS])),
+            [each[TRACEPARENT] for each in headers[:MAX_MEMBERS]],
+            sent_at,
+            now,
         )
 
 
 def _visit(found: Sequence[tuple[Task, RequestTrace]], note: BatchNote, now: float) -> None:
     for task, trace in found:
-        trace.visit(Visit(task.arrived, now, note))
+        trace.visit((task.arrived, now, note))

@@ -21,7 +21,7 @@ class ConnectionShares:
         self._slot = 0
 
     def join(self, number: int) -> None:
-        """Be the front-end *number*. Called after the fork."""
+        """Note that this is the front-end *number*. Called after the fork."""
         self._slot = number % FRONT_ENDS
 
     def note(self, count: int) -> None:
@@ -33,7 +33,7 @@ class ConnectionShares:
         self._memory[self._slot] = now
 
     def leave(self) -> None:
-        """Be ignored by the others: this front-end accepts no more."""
+        """Let the others ignore this front-end: it accepts no more connections."""
         self._memory[self._slot] = 0.0
 
     def is_ahead(self, count: int, now: float) -> bool:

@@ -18,7 +18,7 @@ __all__ = ["OpenConnections"]
 
 
 TICK_S = 0.1
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 class OpenConnections:
@@ -29,31 +29,29 @@ class OpenConnections:
 
         :param shares: of all front-ends, if there are several.
         """
-        self._open: set[Timed] = set()
         self._shares = shares
         self._limit = settings.max_connections
-        self._expiry = Expiry(longest_look_s(settings), monotonic())
+        self._expiry = Expiry(longest_poll_s(settings), monotonic())
         self.is_crowded = False  #: connections are closed after one response
         self.is_draining = False  #: the front-end shuts down
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._expiry.ticks)
 
     def add(self, connection: Timed) -> None:
         """Count *connection*, and watch its timeouts."""
-        self._open.add(connection)
-        self.is_crowded = len(self._open) > self._limit
         self._expiry.watch(connection, monotonic())
+        self.is_crowded = len(self) > self._limit
         self._note()
 
     def discard(self, connection: Timed) -> None:
         """Forget *connection*: it is closed."""
-        self._open.discard(connection)
+        self._expiry.forget(connection)
         self._note()
 
     def is_ahead(self) -> bool:
         """Whether another front-end has clearly fewer connections."""
-        return self._shares is not None and self._shares.is_ahead(len(self._open), monotonic())
+        return self._shares is not None and self._shares.is_ahead(len(self), monotonic())
 
     def drain(self) -> None:
         """The front-end shuts down: the others need not wait for it to accept."""
@@ -64,38 +62,46 @@ class OpenConnections:
     def sweep(self, now: float) -> None:
         """Call the connections whose timeout has passed."""
         self._expiry.sweep(now)
-        self.is_crowded = len(self._open) > self._limit
+        self.is_crowded = len(self) > self._limit
         if self._shares is not None and not self.is_draining:
             self._shares.renew(now)
 
     def close_idle(self, now: float) -> None:
         """Close every connection that has no request in progress."""
-        for connection in list(self._open):
+        for connection in list(self._expiry.ticks):
             connection.close_if_idle(now)
 
     def _note(self) -> None:
         if self._shares is not None:
-            self._shares.note(len(self._open))
+            self._shares.note(len(self))
 
 
 class Expiry:
-    """Looks at each connection when it expires, or after ``look_s`` if that is sooner.
+    """Looks at each connection when it expires, or after ``poll_s`` if that is sooner.
 
-    So a connection just sets ``expires``: any moment that is at least ``look_s`` away is seen in
+    So a connection just sets ``expires``: any moment that is at least ``poll_s`` away is seen in
     time.
     """
 
-    def __init__(self, look_s: float, now: float) -> None:
+    def __init__(self, poll_s: float, now: float) -> None:
         """Begin at *now* (``monotonic``)."""
-        self._look_s = look_s
+        self._poll_s = poll_s
         self._tick = int(now / TICK_S)  #: the last one that has been looked at
-        self._due: dict[int, list[Timed]] = {}
+        self._due: dict[int, set[Timed]] = {}
+        self.ticks: dict[Timed, int] = {}  #: when each of them is looked at
 
     def watch(self, connection: Timed, now: float) -> None:
-        """Look at *connection* from now on, until it is closed."""
-        moment = min(connection.expires, now + self._look_s)
+        """Look at *connection* from now on, until it is forgotten."""
+        moment = min(connection.expires, now + self._poll_s)
         tick = max(int(moment / TICK_S), self._tick) + 1
-        self._due.setdefault(tick, []).append(connection)
+        self._due.setdefault(tick, set()).add(connection)
+        self.ticks[connection] = tick
+
+    def forget(self, connection: Timed) -> None:
+        """Stop looking at *connection*: thousands that are closed would take memory until then."""
+        tick = self.ticks.pop(connection, 0)
+        if tick in self._due:
+            self._due[tick].discard(connection)
 
     def sweep(self, now: float) -> None:
         """Call ``expire`` of the connections whose timeout has passed."""
@@ -108,7 +114,7 @@ class Expiry:
                     self.watch(connection, now)
 
 
-def longest_look_s(settings: Settings) -> float:
-    """Return the longest pause between two looks: the shortest timeout at most."""
+def longest_poll_s(settings: Settings) -> float:
+    """Return the longest pause between two polls: the shortest timeout at most."""
     reading = (settings.header_timeout, settings.body_timeout, settings.keep_alive)
-    return max(TICK_S, min(LOOK_S, *reading, settings.send_timeout))
+    return max(TICK_S, min(POLL_S, *reading, settings.send_timeout))

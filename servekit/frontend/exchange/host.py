@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.connections import OpenConnections
     from servekit.frontend.exchange.date import HttpDate
     from servekit.frontend.exchange.event_loop import EventLoop
-    from servekit.frontend.exchange.protocols import Find, Guard
+    from servekit.frontend.exchange.protocols import Find, Guard, ReadsBody
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.tracing.traces import Traces
@@ -37,5 +37,6 @@ class Host:
     tls: ssl.SSLContext | None  #: ``None``: connections are in the clear
     handle: Callable[[Exchange, HttpRequest], None]  #: answers a request, whole or refused
     find: Find  #: who predicts
+    reads_body: ReadsBody  #: whether to ask for the body of another request
     guard: Callable[[Exchange], Guard] | None  #: makes what judges the requests of an exchange
     traces: Traces | None = None  #: of requests that arrive in pieces

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from servekit.errors import ServekitError
 from servekit.service.identity import Identity
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import ProtocolCall
     from servekit.ipc.table import ModelRow
 
-__all__ = ["Find", "Guard", "PredictionRoute", "Timed"]
+__all__ = ["Find", "Guard", "PredictionRoute", "ReadsBody", "Timed"]
 
 #: from method, target, headers and whether there is a body to why the request is refused, or to
 #: the client that makes it, if either is known
 Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | Identity | None]
+
+#: from method, target and headers of a request other than a prediction to whether anybody may read
+#: its body
+ReadsBody = Callable[[bytes, bytes, dict[bytes, bytes]], bool]
 
 
 class Find(Protocol):
@@ -86,8 +90,8 @@ class PredictionRoute(Protocol):
         """Headers and query parameters that its services want to see."""
 
     @property
-    def leaving(self) -> Sequence[Any]:
-        """Replicas of an older version that still answer."""
+    def is_changing(self) -> bool:
+        """Whether replicas of an older version still answer."""
 
     @property
     def has_spare_room(self) -> bool:

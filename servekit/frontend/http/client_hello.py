@@ -22,7 +22,7 @@ class ClientHello:
     """Collects the data of a client until its first message is whole."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Begin without data."""
         self._data = b""
 
     def offers(self, data: bytes) -> list[bytes] | None:

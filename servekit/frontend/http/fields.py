@@ -25,6 +25,7 @@ __all__ = [
     "CONNECTION_FIELDS",
     "METHODS",
     "NOT_IN_TRAILERS",
+    "SECRETS",
     "TRACE",
     "check_host",
     "check_size",

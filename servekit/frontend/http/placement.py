@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the body of a request is wanted, whether it goes to shared memory, and if it is late."""
+"""Whether the body of a request is wanted, where it is kept and counted, and if it is late."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from servekit.errors import ClientTooSlow, QueueFull, UnknownMediaType
+from servekit.frontend.http.request_body import CollectedBody, SkippedBody
+from servekit.frontend.http.request_builder import BODY
 from servekit.frontend.http.upload import Upload
+from servekit.frontend.memory.arriving import ArrivingRequest
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
@@ -17,8 +20,9 @@ if TYPE_CHECKING:
     from servekit.frontend.http.request_builder import RequestBuilder
     from servekit.ipc.table import ModelRow
 
-__all__ = ["end_unread", "lateness_of", "start_upload"]
+__all__ = ["count_arrived", "end_unread", "lateness_of", "start_upload"]
 
+FIELD_BYTES = 128  #: memory that a header field takes besides its text
 SHARE = 16  #: part of an arena that a body of unknown size gets to begin with
 
 
@@ -28,8 +32,9 @@ def end_unread(builder: RequestBuilder, host: Host) -> HttpRequest | None:
     :return: ``None`` if the body is wanted.
     """
     route = host.find(builder.method, builder.target, builder.headers)
-    if route is None:  # the Flask app reads no bodies
-        return builder.finish()
+    if route is None:
+        is_read = host.reads_body(builder.method, builder.target, builder.headers)
+        return None if is_read else builder.finish()
     refusal = refusal_of_type(route, builder.headers)
     if refusal is None:
         return None
@@ -39,7 +44,7 @@ def end_unread(builder: RequestBuilder, host: Host) -> HttpRequest | None:
 
 
 def start_upload(builder: RequestBuilder, host: Host) -> Upload | None:
-    """Have a large body continue in the shared memory of its model.
+    """Continue a large body in the shared memory of its model.
 
     :return: ``None`` if it is not large, has started before, or has no model with room for it.
     """
@@ -52,6 +57,33 @@ def start_upload(builder: RequestBuilder, host: Host) -> Upload | None:
         return None
     size = declared if declared >= 0 else max(route.bodies.arena.size // SHARE, came)
     return builder.start_upload(route, min(size, limit), limit)
+
+
+def count_arrived(builder: RequestBuilder, read: int = 0) -> ServekitError | None:
+    """Count an incomplete request as held for its client; return why it is refused, if it is.
+
+    :param read: bytes that have just been read; some may be those of an earlier request.
+    """
+    sink, arriving = builder.sink, builder.arriving
+    if isinstance(sink, SkippedBody) or (isinstance(sink, Upload) and not sink.is_waiting):
+        builder.let_go()
+        return None
+    if arriving is None:
+        arriving = builder.arriving = ArrivingRequest(builder.pressure, builder.shed)
+    elsewhere = sink.counted if isinstance(sink, CollectedBody) else 0
+    if builder.stage == BODY:
+        body = builder.body_bytes
+        held, left = _head_bytes(builder) + body, max(-1, builder.declared_bytes - body)
+    else:
+        held, left = max(arriving.held, builder.received or read), -1
+    return None if arriving.hold(held, held, left, elsewhere) else QueueFull()
+
+
+def _head_bytes(builder: RequestBuilder) -> int:
+    """Return about how much memory the head takes."""
+    headers = builder.headers
+    texts = sum(map(len, headers)) + sum(map(len, headers.values()))
+    return len(builder.target) + texts + FIELD_BYTES * len(headers)
 
 
 def lateness_of(builder: RequestBuilder) -> ServekitError:

@@ -48,7 +48,7 @@ class BodySink(Protocol):
 class CollectedBody:
     """A body in our own memory, which counts as held for a client once it is large."""
 
-    __slots__ = ("_counted", "_data", "_large", "_pressure")
+    __slots__ = ("_data", "_large", "_pressure", "counted")
 
     route = None
     is_waiting = False
@@ -57,7 +57,7 @@ class CollectedBody:
         """Continue a body that began with *begun*; count it from *large* bytes on."""
         self._data = bytearray(begun)
         self._large, self._pressure = large, pressure
-        self._counted = 0  #: bytes of it in ``pressure.bodies``
+        self.counted = 0  #: bytes of it in ``pressure.bodies``
 
     @property
     def filled(self) -> int:
@@ -71,11 +71,11 @@ class CollectedBody:
         """
         self._data += piece
         if len(self._data) >= self._large:
-            more = len(self._data) - self._counted
+            more = len(self._data) - self.counted
             if not self._pressure.has_room(more):
                 raise QueueFull
             self._pressure.bodies += more
-            self._counted += more
+            self.counted += more
 
     def finish(self) -> bytes:
         """Return the whole body."""
@@ -84,8 +84,8 @@ class CollectedBody:
 
     def abandon(self) -> None:
         """Count it no longer."""
-        self._pressure.bodies -= self._counted
-        self._counted = 0
+        self._pressure.bodies -= self.counted
+        self.counted = 0
 
 
 class SkippedBody:
@@ -124,7 +124,7 @@ class BodyClock:
     def __init__(self, settings: Settings, now: float) -> None:
         """The body begins *now* (``monotonic``), or continues after a wait that we caused."""
         self._timeout = settings.body_timeout
-        self._enough = int(settings.body_rate * settings.body_timeout)  #: bytes
+        self._enough = max(1, int(settings.body_rate * settings.body_timeout))  #: bytes
         self._since, self._taken = now, 0
 
     def expires(self, now: float, received: int) -> float:

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from servekit.errors import (
-    BodyTooLarge,
-    HeadersTooLarge,
-    TargetTooLong,
-)
+from servekit.errors import BodyTooLarge, HeadersTooLarge, TargetTooLong
 from servekit.extension.http import HttpRequest
 from servekit.frontend.http import fields, targets
+from servekit.frontend.http.closed import do_nothing
 from servekit.frontend.http.request_body import CollectedBody, SkippedBody
 from servekit.frontend.http.upload import Upload
 from servekit.service.identity import Identity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from servekit.errors import ServekitError
     from servekit.frontend.exchange.protocols import Guard, PredictionRoute
     from servekit.frontend.http.request_body import BodySink
+    from servekit.frontend.memory.arriving import ArrivingRequest
     from servekit.frontend.memory.pressure import Pressure
     from servekit.settings import Settings
 
@@ -49,7 +49,7 @@ class RequestBuilder:
     """Builds one request after another; a ``ServekitError`` that it raises is the response."""
 
     __slots__ = (
-        *("_first", "_pressure", "_repeated"),
+        *("_first", "_repeated", "arriving", "pressure", "shed"),
         *("guard", "headers", "identity", "line", "received", "refusal", "settings", "sink"),
         *("stage", "target", "version"),
     )
@@ -62,8 +62,10 @@ class RequestBuilder:
         """
         self.settings = settings
         self.guard = guard
-        self._pressure = pressure
+        self.pressure = pressure
         self.line: StartLine | None = None  #: set before the head ends
+        self.shed: Callable[[], None] = do_nothing  #: called when others need the memory more
+        self.arriving: ArrivingRequest | None = None  #: counts an incomplete request
         self._reset()
 
     def _reset(self) -> None:
@@ -122,7 +124,7 @@ class RequestBuilder:
         if is_chunked:
             fields.check_transfer_encoding(headers[b"transfer-encoding"], headers, self.version)
         if b"content-encoding" in headers:
-            given, taken = headers[b"content-encoding"], self.settings.compression
+            given, taken = headers[b"content-encoding"], self.settings.request_codings
             headers[b"content-encoding"] = fields.content_coding(given, taken)
         if self.received > self.settings.max_header:
             fields.check_size(headers, self.settings.max_header)
@@ -191,18 +193,26 @@ class RequestBuilder:
             if not self._first:
                 self._first = data
                 return
-            sink = CollectedBody(self._first, self.settings.large_body, self._pressure)
+            sink = CollectedBody(self._first, self.settings.large_body, self.pressure)
             self._first, self.sink = b"", sink
         sink.take(data)
 
+    def let_go(self) -> None:
+        """Count it as arriving no longer: it is whole, over, or counted elsewhere."""
+        if self.arriving is not None:
+            self.arriving.end()
+            self.arriving = None
+
     def start_upload(self, route: PredictionRoute, size: int, limit: int) -> Upload:
-        """Have the body continue in the shared memory of *route*.
+        """Continue the body in the shared memory of *route*.
 
         :param size: bytes to begin with; the body may grow to *limit*.
         """
         begun = self._first if self.sink is None else bytes(self.sink.finish())  # type: ignore[arg-type]
         self._first = b""
         self.sink = upload = Upload(route, begun, size, limit)
+        if not upload.is_waiting:
+            self.let_go()
         return upload
 
     def finish(self) -> HttpRequest:
@@ -222,16 +232,20 @@ class RequestBuilder:
             request.identity = self.identity
         if sink is not None:
             request.body, request.route = sink.finish(), sink.route
+        if self.arriving is not None:
+            self.let_go()
         self._reset()
         return request
 
     def refuse(self, error: ServekitError) -> HttpRequest:
         """Return a request that has *error* for a response, as much of it as has arrived."""
         self.abandon()
-        return HttpRequest(self.method, self.target, self.headers, b"", False, "", error)
+        refusal = error.with_traceback(None)  # its frames refer to the request, and to us
+        return HttpRequest(self.method, self.target, self.headers, b"", False, "", refusal)
 
     def abandon(self) -> None:
         """Free the memory of the body."""
-        sink, self.sink = self.sink, None
+        self.let_go()
+        sink, self.sink, self._first = self.sink, None, b""
         if sink is not None:
             sink.abandon()

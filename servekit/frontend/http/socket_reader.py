@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
+from servekit.frontend.http.closed import CLOSED
 from servekit.frontend.http.tls import TlsSocket
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class SocketReader:
     def __init__(self, sock: socket.socket | TlsSocket, loop: Any, owner: SocketOwner) -> None:
         """Read the non-blocking *sock* from now on."""
         self._socket = sock
-        self._owner = owner
+        self._owner: SocketOwner = owner
         self._may_discard = NOT_LINGERING  #: else bytes that may still be thrown away
         self.upload: Upload | None = None  #: receives the data
         self.is_at_end = False  #: the client will send no more
@@ -67,6 +68,7 @@ class SocketReader:
         self.is_reading = False
         self._watcher.stop()
         self._watcher.close()
+        self._owner = CLOSED
 
     def read(self) -> None:
         """Read what has arrived."""

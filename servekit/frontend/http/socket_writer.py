@@ -10,6 +10,8 @@ import termios
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from servekit.frontend.http.closed import do_nothing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -125,6 +127,7 @@ class SocketWriter:
         self.rest.clear()
         self._release_all()
         self._tell_sent()
+        self.on_flushed = self._on_lost = do_nothing
 
     # ------------------------------------------------------------ memory
 

@@ -14,8 +14,11 @@ __all__ = ["ASTERISK", "in_origin_form", "path_of"]
 ASTERISK = b"*"  #: target of an OPTIONS request about the server as a whole
 MAX_KNOWN = 256
 MAX_KNOWN_BYTES = 256
-# RFC 3986 3.3; the query is not checked: browsers leave some characters in it unencoded
-ORIGIN = re.compile(rb"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(?:\?[^#]*)?")
+# RFC 3986 3.3; of the query only what a request line cannot have is refused: browsers leave some
+# characters in it unencoded
+ORIGIN = re.compile(
+    rb"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(?:\?[^#\x00-\x20\x7f-\xff]*)?"
+)
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 CONTROL = re.compile(rb"%[01][0-9A-Fa-f]|%7[Ff]")
 ENCODED_SLASH = re.compile(rb"%2[Ff]")

@@ -42,7 +42,7 @@ class TlsSocket:
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, spoken: Iterable[str] = ()
     ) -> None:
-        """Be the server's end over *sock*, which belongs to the object from now on.
+        """Begin as the server's end of *sock*, which belongs to the object from now on.
 
         :param spoken: protocols; a client that offers any by ALPN has to offer one of these.
         """

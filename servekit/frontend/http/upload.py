@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from servekit.errors import QueueFull
+from servekit.frontend.http.closed import do_nothing
 
 if TYPE_CHECKING:
     import socket
@@ -41,10 +42,10 @@ class Upload:
         self.size = size  #: bytes of the slab that it has, or waits for
         self.slab: Slab | None = None
         self.is_waiting = False  #: for room
-        self.on_room: Callable[[], None] = _nothing  #: called when reading may continue
+        self.on_room: Callable[[], None] = do_nothing  #: called when reading may continue
         #: called when more has been received from a socket, with whether the body is whole
-        self.on_received: Callable[[bool], None] = _nothing
-        self.shed: Callable[[], None] = _nothing  #: called when others need the memory more
+        self.on_received: Callable[[bool], None] = do_nothing
+        self.shed: Callable[[], None] = do_nothing  #: called when others need the memory more
         self._limit = limit
         self._begun = bytearray(begun)  #: bytes that are not in the slab
         self._view = memoryview(b"")  #: of the slab
@@ -141,7 +142,3 @@ class Upload:
             self.bodies.shedder.discard(self)
             self._view.release()
             self.bodies.free(self.slab)
-
-
-def _nothing(*_: object) -> None:
-    """Stand in for a callback that is not set."""

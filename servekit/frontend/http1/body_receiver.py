@@ -64,7 +64,7 @@ class BodyReceiver:
         return self._clock.expires(monotonic(), self._builder.body_bytes)
 
     def place(self) -> None:
-        """Have the rest of a large body received in shared memory."""
+        """Receive the rest of a large body in shared memory."""
         upload = start_upload(self._builder, self._host)
         if upload is None:
             return
@@ -79,4 +79,5 @@ class BodyReceiver:
 
     def _on_room(self) -> None:
         self._clock = BodyClock(self._host.settings, monotonic())  # the wait was not the client's
+        self._builder.let_go()  # shared memory counts it from now on
         self._input.resume()

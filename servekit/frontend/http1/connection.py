@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.errors import RequestError, VersionNotSupported
 from servekit.extension.http import HttpRequest
-from servekit.frontend.http.placement import lateness_of
+from servekit.frontend.http.placement import count_arrived, lateness_of
 from servekit.frontend.http.request_builder import BODY, HEAD, IDLE
 from servekit.frontend.http.socket_reader import SocketReader
 from servekit.frontend.http.socket_writer import SocketWriter
@@ -31,7 +31,7 @@ __all__ = ["Http1Connection"]
 
 LINGER_BYTES = 65_536  #: read and thrown away of a refused upload
 LINGER_S = 2.0  #: how long a refused upload is read, so that the client sees the refusal
-SEND_LOOK_S = 0.25  #: how often a client that is slow to take its response is looked at
+SEND_POLL_S = 0.25  #: how often to check a client that is slow to take its response
 FRESH_S = 0.5  #: how long a shutdown waits for a client that has just connected
 NEVER = float("inf")
 
@@ -55,6 +55,7 @@ class Http1Connection:
         self._exchange = Http1Exchange(peer, sock, self, host, self._output, listener.encoder)
         guard = host.guard(self._exchange) if host.guard is not None else None
         self._reader = RequestReader(host.settings, guard, host.pressure, listener.known_heads)
+        self._reader.builder.shed = self.expire
         self._body: BodyReceiver | None = None  #: the body of an incomplete request
         self._began = 0.0  #: ``monotonic``: the first byte of the incomplete request
         self._stage = IDLE  #: of the incomplete request whose timeout runs
@@ -80,6 +81,10 @@ class Http1Connection:
             if self._reader.is_over:
                 self._input.pause()
             self._advance()
+            builder = self._reader.builder
+            is_arriving = builder.stage and not (self._reader.is_over or self.is_closed)
+            if is_arriving and (error := count_arrived(builder, len(data))) is not None:
+                self._refuse(error)
         except Exception:  # the connection would hang
             log.exception("unexpected error while reading a request")
             self.close()
@@ -102,7 +107,7 @@ class Http1Connection:
             self._input.pause()
 
     def _begin(self, request: HttpRequest) -> None:
-        """Have *request* answered."""
+        """Let the host answer *request*."""
         exchange = self._exchange
         self.expires = NEVER
         if self._stage:  # it came in several pieces
@@ -152,9 +157,10 @@ class Http1Connection:
     def _leave_to(self, connect: Connect, data: bytes) -> None:
         if self.is_closed:
             return
-        self._exchange.is_closed = True  # and the socket stays open
+        self._exchange.close()  # the socket stays open
         self._reader.close()
         self._input.close()
+        self._output.close()
         self._host.connections.discard(self)
         successor = connect(self._socket, self._exchange.peer, self._host)
         self._host.connections.add(successor)
@@ -175,8 +181,7 @@ class Http1Connection:
                 self._input.pause()
                 self._begin(self._reader.end(request))
                 return
-        assert self._body is not None
-        if not self.is_closed:
+        if self._body is not None:  # the client is still there
             self.expires = self._body.expires()
             self._body.place()
 
@@ -195,7 +200,7 @@ class Http1Connection:
         if self._output.rest:
             now = monotonic()
             self._output.start_clock(now)
-            self.expires = now + SEND_LOOK_S
+            self.expires = now + SEND_POLL_S
             self._input.pause()  # the writer calls again
         elif not self._exchange.keeps_alive:
             if self._reader.is_over and not self._input.is_at_end:
@@ -222,7 +227,7 @@ class Http1Connection:
             if self._output.is_stuck(now, settings.send_timeout, settings.body_rate):
                 self._output.shed()
             else:
-                self.expires = now + SEND_LOOK_S
+                self.expires = now + SEND_POLL_S
         elif reader.is_over or reader.builder.stage == IDLE:
             self.close()
         else:
@@ -232,6 +237,7 @@ class Http1Connection:
         """Close at once; a prediction in progress is cancelled."""
         if not self.is_closed:
             self._exchange.close()
+            self._body = None
             self._reader.close()
             self._input.close()
             self._output.close()

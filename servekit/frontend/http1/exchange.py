@@ -6,8 +6,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
-from servekit.extension.base_exchange import BaseExchange
+from servekit.extension.base_exchange import BaseExchange, watched
 from servekit.extension.http import NO_LENGTH
+from servekit.frontend.http.closed import CLOSED
 from servekit.frontend.http.socket_writer import JOIN_BYTES
 from servekit.frontend.http.tls import TlsSocket
 from servekit.frontend.http1.chunked import ChunkWriter
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import socket
 
     from servekit.errors import ServekitError
-    from servekit.extension.exchange import OutputStream
+    from servekit.extension.exchange import BodyWriter, OutputStream
     from servekit.extension.http import HttpResponse
     from servekit.frontend.exchange.date import HttpDate
     from servekit.frontend.exchange.host import Host
@@ -68,7 +69,7 @@ class Http1Exchange(BaseExchange):
         """Send the responses of *host* by *writer*."""
         super().__init__(peer)
         self._socket = sock
-        self._owner = owner
+        self._owner: ExchangeOwner = owner
         self._host = host
         self._writer = writer
         self._encoder = encoder
@@ -116,7 +117,7 @@ class Http1Exchange(BaseExchange):
             self.keeps_alive = False
         super().fail(error, request_id)
 
-    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> ChunkWriter:
+    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
         """Write the head of *response*, and return what writes its body; then ``end_stream``."""
         self.stream = stream
         if self.filters:
@@ -130,7 +131,7 @@ class Http1Exchange(BaseExchange):
             self.keeps_alive = False
             lines += CLOSE
         self._writer.send(self._encoder.encode(response, lines, b""))
-        return ChunkWriter(self._writer, is_chunked=is_chunked)
+        return watched(response, ChunkWriter(self._writer, is_chunked=is_chunked))
 
     def end_stream(self, size: int, status: int = 200) -> None:
         """End the response: its body has been written, or waits to be."""
@@ -170,6 +171,7 @@ class Http1Exchange(BaseExchange):
             self.prediction = None
         if self.observers is not None:
             self.observe_end(None, 0)
+        self._owner = CLOSED
 
 
 class ResponseEncoder:

@@ -73,7 +73,7 @@ class Http1Listener:
     """Shared by its connections."""
 
     def __init__(self, host: Host, transports: Sequence[LazyTransport]) -> None:
-        """Have *host* answer the requests, and hand connections over to *transports*."""
+        """Let *host* answer the requests, and hand connections over to *transports*."""
         self.host = host
         self.encoder = ResponseEncoder(host.date)
         self.known_heads = KnownHeads()

@@ -15,6 +15,7 @@ from servekit.errors import (
     RequestError,
     ServekitError,
 )
+from servekit.frontend.http.closed import do_nothing
 from servekit.frontend.http.fields import without_upgrade
 from servekit.frontend.http.request_builder import BODY, HEAD, IDLE
 from servekit.frontend.http1.chunked import ChunkDecoder
@@ -82,6 +83,7 @@ class RequestParser:
         """Break the circle of llhttp and its callbacks, and free the memory of bodies."""
         self.builder.abandon()
         self.builder.line = self._llhttp = self._chunks = None
+        self.builder.shed = do_nothing
         for request in self.requests:
             if not isinstance(request.body, bytes):
                 request.route.bodies.free(request.body)

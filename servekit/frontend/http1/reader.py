@@ -48,7 +48,7 @@ class KnownHeads:
     __slots__ = ("_heads", "missed")
 
     def __init__(self) -> None:
-        """Know none."""
+        """Begin without any."""
         self._heads: dict[bytes, KnownHead] = {}
         self.missed = b""  #: header section that was not found last
 

@@ -6,17 +6,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from servekit.errors import RequestError
+from servekit.errors import NotSupported, RequestError
+from servekit.frontend.http.fields import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
 
 __all__ = ["HEAD_BEGUN", "LineChecker", "end_of_head", "known_lines", "starts_of"]
 
-#: RFC 9112 3: separated by single spaces; llhttp accepts more spaces, and other protocols
-LINE = re.compile(rb"[^\x00-\x20]+ [^\x00-\x20]+ HTTP/[0-9]\.[0-9]\r\n")
+#: RFC 9112 3: separated by single spaces; llhttp accepts more spaces, other protocols, and methods
+#: of these. PRI begins the preface of HTTP/2
+LINE = re.compile(
+    rb"(?:%b|PRI) [^\x00-\x20]+ HTTP/[0-9]\.[0-9]\r\n" % b"|".join(map(re.escape, METHODS))
+)
+OTHER_METHOD = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+ [^\x00-\x20]+ HTTP/[0-9]\.[0-9]\r\n")
 OTHER_PROTOCOLS = (b"RTSP/", b"ICE/")  #: accepted by llhttp
 END = b"\r\n\r\n"  #: of a header section
 HEAD_BEGUN = -1  #: in place of the bytes that a body lacks: a header section continues
@@ -38,7 +44,7 @@ class LineChecker:
         self.partial = b""  #: a request line that is not whole
         self._tail = b""  #: the last bytes of a header section that is not whole
 
-    def check(self, data: bytes) -> RequestError | None:
+    def check(self, data: bytes) -> ServekitError | None:
         """Return the error of the request line that *data* begins, or continues."""
         line = self.partial + data
         while line[:2] == b"\r\n":  # empty lines before it (RFC 9112 2.2)
@@ -53,7 +59,7 @@ class LineChecker:
 
     def check_later(
         self, text: bytes, left: int, requests: list[HttpRequest]
-    ) -> tuple[int, RequestError] | None:
+    ) -> tuple[int, ServekitError] | None:
         """Check the lines that follow whole *requests* in *text*.
 
         :param left: bytes of a body that *text* begins with, or ``HEAD_BEGUN``.
@@ -71,7 +77,7 @@ class LineChecker:
         self._tail = text[-TAIL_BYTES:]
 
 
-def _check_line(line: bytes) -> RequestError | None:
+def _check_line(line: bytes) -> ServekitError | None:
     """Return the error of a request *line* that llhttp would accept.
 
     llhttp rejects everything else: it is lenient about whitespace and about related protocols.
@@ -79,6 +85,8 @@ def _check_line(line: bytes) -> RequestError | None:
     if not LINE.fullmatch(line):
         if b"  " in line or line[:1] in (b"\r", b"\n"):
             return RequestError("request line: not separated by single spaces")
+        if OTHER_METHOD.fullmatch(line):
+            return NotSupported("method: not known here")
         is_other = line.rpartition(b" ")[2].startswith(OTHER_PROTOCOLS)
         return RequestError("request line: the protocol is not HTTP") if is_other else None
     if len(known_lines) < MAX_KNOWN_LINES and len(line) <= MAX_KNOWN_BYTES:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much memory this process holds for its clients, and whether there is room for more.
 
-Bodies that are received, that wait or that a worker has, and responses that clients have yet to
-read, are counted byte by byte. The memory of the whole process is measured at every sweep. One
-limit holds for both.
+Large bodies that are received, that wait or that a worker has, requests that have arrived in part,
+and responses that clients have yet to read, are counted byte by byte. The memory of the whole
+process is measured at every sweep. One limit holds for all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 
 from servekit.frontend.memory.shedding import Shedder
@@ -21,6 +22,7 @@ __all__ = ["Pressure", "QueueMemory"]
 HIGH = 0.85  #: share of the limit: no more large bodies, and idle memory is given back
 FULL = 0.95  #: of the limit: no more predictions
 BODIES = 0.6  #: share of the bodies in what clients may take; the rest is for responses
+ARRIVING = 0.15  #: share of small requests that have arrived in part; slow ones end from half of it
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TRIM_S = 1.0
 STALL_S = 0.25  #: how long workers wait for clients to read; then large responses are refused
@@ -49,7 +51,10 @@ class Pressure:
         self._trim_at = 0.0
         self._resident = resident() if self._limit else 0
         self._for_clients = max(0, int(self._limit * HIGH) - self._resident)
-        self.bodies = 0  #: bytes of bodies, whole or not
+        self.bodies = 0  #: bytes of large bodies, whole or not
+        self.arriving = 0  #: bytes of other requests that have arrived in part
+        self._inflated = 0  #: bytes of bodies that are decompressed at present
+        self._lock = Lock()  #: for ``_inflated``: threads decompress
         self._answers = 0  #: bytes of responses that clients have yet to read
         self.is_stalled = False  #: too many responses wait for their clients
         self._patience_until = 0.0  #: ``monotonic``: no worker gets a batch until then
@@ -59,9 +64,31 @@ class Pressure:
     def has_room(self, size: int) -> bool:
         """Whether a body may take *size* more bytes."""
         return not self._limit or (
-            self.bodies + size <= self._for_clients * BODIES
+            self.bodies + self._inflated + size <= self._for_clients * BODIES
             and self._resident + size <= self._limit * HIGH
         )
+
+    def has_room_for_parts(self, size: int) -> bool:
+        """Whether requests that have arrived in part may take *size* more bytes.
+
+        They have a share for themselves, so that large bodies do not crowd them out.
+        """
+        return not self._limit or (
+            self.arriving + size <= self._for_clients * ARRIVING
+            and self._resident + size <= self._limit * FULL
+        )
+
+    def hold_inflated(self, size: int) -> bool:
+        """Count *size* more bytes of a body that is decompressed, if there is room. In any thread.
+
+        :param size: if it is negative, so many are counted no longer.
+        :return: whether they are counted.
+        """
+        with self._lock:
+            if size > 0 and not self.has_room(size):
+                return False
+            self._inflated += size
+            return True
 
     def hold_answers(self, size: int) -> None:
         """Count *size* more bytes of responses that clients have yet to read."""
@@ -85,13 +112,16 @@ class Pressure:
         return int(self._answers - self._for_clients * (1 - BODIES)) if self._limit else 0
 
     def sweep(self, now: float) -> None:
-        """Measure the resident memory; if too many responses wait, end those read too slowly."""
+        """Measure the resident memory; if clients hold too much, end those that are too slow."""
         self.shedder.look(now)
         if not self._limit:
             return
         if self.is_stalled:
             self.shedder.shed(self._excess, lambda holder: holder.bodies is None)
+        surplus = int(self.arriving - self._for_clients * ARRIVING / 2)
+        self.shedder.shed(surplus, lambda holder: holder.bodies is self)
         self._resident = resident()
+        self.shedder.shed(int(self._resident - self._limit * HIGH), lambda _: True)
         share = self._resident / self._limit
         self.is_high, self.is_full = share > HIGH, share > FULL
         if self.is_high and now >= self._trim_at:

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Holder", "Shedder"]
 
-LOOK_S = 1.0  #: the pace of a client is measured over this time
+PACE_S = 1.0  #: the pace of a client is measured over this time
 
 
 class Holder(Protocol):
-    """A body that is received, or a response that is sent, in memory of ours."""
+    """A request that is received, or a response that is sent, in memory of ours."""
 
     @property
     def bodies(self) -> object:
-        """The ``BodyArena`` that it lies in; ``None`` if it is a response."""
+        """The ``BodyArena`` or the ``Pressure`` that it lies in; ``None`` if it is a response."""
 
     @property
     def held(self) -> int:
@@ -70,18 +70,20 @@ class Shedder:
 
     def look(self, now: float) -> None:
         """Measure the pace of each holder, if the last time was a second ago."""
-        if now < self._looked_at + LOOK_S:
+        if now < self._looked_at + PACE_S:
             return
         self._looked_at = now
         for holder, pace in self._paces.items():
             elapsed_s = now - pace.since
-            if elapsed_s >= LOOK_S:
+            if elapsed_s >= PACE_S:
                 rate = (holder.moved - pace.moved) / elapsed_s
                 pace.left_s = holder.left / rate if rate else float("inf")
                 pace.since, pace.moved = now, holder.moved
 
     def shed(self, wanted: int, is_of_use: Callable[[Holder], bool]) -> None:
         """End the slowest holders that are of use, until *wanted* bytes are free."""
+        if wanted <= 0:
+            return
         slow = [
             (pace.left_s, holder.held, id(holder), holder)
             for holder, pace in self._paces.items()

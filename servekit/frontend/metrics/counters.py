@@ -42,6 +42,7 @@ IPCS = PLACES["ipc_duration_seconds"], PARTS
 #: in the order of the numbers of each batch in ``ModelMetrics.batches``
 OF_A_BATCH = (BATCHES, QUEUES, DECODES, PREDICTS, ENCODES, IPCS)
 OK = PLACES[200]
+FAILED_SUM = PLACES["failed_s"]
 FIRST_OUTPUTS = PLACES["first_output_seconds"], DURATIONS
 INTERVALS = PLACES["output_interval_seconds"]
 INTERVALS_SUM = INTERVALS + len(DURATIONS) + 1
@@ -66,8 +67,13 @@ class ModelMetrics:
         self._sweeps = 0  #: since ``settle``
 
     def count_status(self, status: int) -> None:
-        """Count a response whose duration is not observed: an error, in most cases."""
+        """Count a response whose duration is not known: a request refused before its route."""
         self.values[PLACES.get(status, OTHER_STATUS)] += 1
+
+    def count_failure(self, status: int, duration_s: float) -> None:
+        """Count an error that a request got after *duration_s*."""
+        self.count_status(status)
+        self.values[FAILED_SUM] += duration_s
 
     def count_cached(self, result: str) -> None:
         """Count a cache lookup: one of ``CACHED``. A hit is a response, too."""

@@ -16,18 +16,25 @@ class Exemplars:
     """The newest sampled request of each bucket, for each version of a model; of one front-end."""
 
     def __init__(self) -> None:
-        """Know none."""
-        self._found: dict[tuple[str, str], dict[int, Exemplar]] = {}
+        """Begin without any."""
+        #: for each version the place of a bucket, then duration, ``traceparent`` and ``time``
+        self._found: dict[tuple[str, str], dict[int, tuple[float, str, float]]] = {}
 
-    def note(self, model: str, version: str, duration_s: float, trace_id: str) -> None:
+    def note(self, model: str, version: str, duration_s: float, traceparent: str) -> None:
         """Note a request that was answered with 200 after *duration_s*, and is traced."""
-        of_version = self._found.setdefault((model, version), {})
-        exemplar = Exemplar({"trace_id": trace_id}, duration_s, time())
-        of_version[bisect_left(DURATIONS, duration_s)] = exemplar
+        of_version = self._found.get((model, version))
+        if of_version is None:
+            of_version = self._found[model, version] = {}
+        of_version[bisect_left(DURATIONS, duration_s)] = duration_s, traceparent, time()
 
     def of(self, model: str, version: str) -> Mapping[int, Exemplar]:
         """Return those of a *version*, by the place of the bucket."""
-        return self._found.get((model, version), {})
+        return {
+            place: Exemplar({"trace_id": traceparent[3:35]}, duration_s, time_s)
+            for place, (duration_s, traceparent, time_s) in self._found.get(
+                (model, version), {}
+            ).items()
+        }
 
     def keep(self, versions: Collection[tuple[str, str]]) -> None:
         """Forget all but those of *versions*, each a model and its version."""

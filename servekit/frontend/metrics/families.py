@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counters of the hot path as ``/metrics`` shows them."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
@@ -31,10 +30,10 @@ from servekit.ipc.model_counters import (
     label_of,
 )
 
-__all__ = ["collect", "waiting"]
+__all__ = ["collect"]
 
-#: statuses that are shown from the start; the others once there was one
-SHOWN = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
+#: those that are shown from the start; the others once there was one
+SHOWN_STATUSES = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
 #: shown for each stage of a model that has several
 STAGE_HISTOGRAMS = tuple(name for name in HISTOGRAMS if name != "request_duration_seconds")
 
@@ -55,22 +54,13 @@ def collect(
     :param shown: the labels that have series: versions that are gone for long have none.
     :param exemplars: of the durations of requests.
     """
-    models: Totals = {}
-    stages: Totals = {}
-    for label, values in sorted(_read(counters).items()):  # a model before its stages
-        if label not in shown:
-            continue
-        if label.stage:
-            stages[label.model, label.version, label.stage] = values
-            whole = models.setdefault((label.model, label.version), [0.0] * LENGTH)
-            for place in OF_REQUESTS:
-                whole[place] += values[place]
-        else:
-            models[label.model, label.version] = values
+    models, stages = _totals(counters, shown)
     for name in HISTOGRAMS:
         traced = exemplars if name == "request_duration_seconds" else None
         yield _histogram(f"servekit_{name}", name, MODEL, models, traced)
-    yield _counters("servekit_requests", "Predictions by status", "status", SHOWN, models, STATUSES)
+    yield _counters(
+        "servekit_requests", "Predictions by status", "status", SHOWN_STATUSES, models, STATUSES
+    )
     yield _counters("servekit_tasks_dropped", "Tasks dropped from a queue", "reason", DROPS, models)
     yield _counters(
         "servekit_batches", "Batches, by why they left the queue", "reason", LEFT, models
@@ -89,17 +79,22 @@ def collect(
         yield _gauge("servekit_stage_tasks_running", "Tasks being processed", STAGE, stages)
 
 
-def waiting(counters: Counters) -> dict[str, int]:
-    """Return how many tasks wait for each model or stage, in all front-ends that run."""
-    found: Counter[str] = Counter()
-    for label, values in _read(counters).items():
-        found[label.name] += int(values[PLACES["waiting"]])
-    return found
-
-
-def _read(counters: Counters) -> dict[Label, list[float]]:
-    found = counters.read(lambda key: key[0] == KEY)
-    return {label_of(key): values for key, values in found.items()}
+def _totals(counters: Counters, shown: Collection[Label]) -> tuple[Totals, Totals]:
+    """Return the sums of the models, and of their stages."""
+    models: Totals = {}
+    stages: Totals = {}
+    found = {label_of(key): each for key, each in counters.read(lambda key: key[0] == KEY).items()}
+    for label, values in sorted(found.items()):  # a model before its stages
+        if label not in shown:
+            continue
+        if label.stage:
+            stages[label.model, label.version, label.stage] = values
+            whole = models.setdefault((label.model, label.version), [0.0] * LENGTH)
+            for place in OF_REQUESTS:
+                whole[place] += values[place]
+        else:
+            models[label.model, label.version] = values
+    return models, stages
 
 
 def _streams(values: list[float]) -> bool:

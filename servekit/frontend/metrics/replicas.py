@@ -9,7 +9,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from servekit import __version__
 from servekit.ipc.operations import DONE, FAILED, KINDS
-from servekit.ipc.table import CAUSES, RELOADS, RESTART, STATES, ModelRow, Table
+from servekit.ipc.table import (
+    STATES,
+    ModelRow,
+    Table,
+)
+from servekit.ipc.tally import CAUSES, RELOADS, RESTART
 from servekit.system.processes import memory_of
 
 __all__ = ["RESULTS", "supervised"]
@@ -38,6 +43,12 @@ def _states(rows: list[ModelRow]) -> Iterator[Metric]:
         for state in STATES:
             family.add_metric([row.name, row.version, state], states[state])
     yield family
+    ready = GaugeMetricFamily(
+        "servekit_model_ready", "1 while every stage has a replica that serves", labels=MODEL
+    )
+    for row in rows:
+        ready.add_metric([row.name, row.version], row.is_ready)
+    yield ready
     asleep = GaugeMetricFamily(
         "servekit_model_asleep", "1 while a model is unloaded until a request comes", labels=MODEL
     )

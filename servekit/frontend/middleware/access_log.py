@@ -114,7 +114,7 @@ class AccessLogging:
         self._log, self._clients = log, clients
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
-        """Have a line added when the response has been sent, or the client has disconnected."""
+        """Add a line when the response has been sent, or the client has disconnected."""
         peer = self._clients.client_of(exchange.peer, request.headers)
         line = LogLine(self._log, exchange, request, peer)
         exchange.add_filter(line.note)

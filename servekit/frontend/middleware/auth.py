@@ -18,6 +18,7 @@ from servekit.errors import (
     Unauthorized,
 )
 from servekit.frontend.http.client_address import ClientAddresses
+from servekit.frontend.http.targets import path_of
 from servekit.hookspecs import PredictionRequest
 from servekit.service.identity import Identity
 from servekit.settings.tokens import TOKEN
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     #: all plugins' ``authorize``, as pluggy calls them
     Authorize = Callable[..., list[Any]]
 
-__all__ = ["Access", "TokenNeeded"]
+__all__ = ["Access", "TokenNeeded", "check_token"]
 
 BEARER = re.compile(rb"bearer +(%b)[ \t]*" % TOKEN.pattern, re.IGNORECASE)
 READING = (b"GET", b"HEAD", b"OPTIONS")
@@ -96,10 +97,11 @@ class Access:
         headers: dict[bytes, bytes],
         has_body: bool,
     ) -> ServekitError | Identity | None:
-        model_of, route = self._model_of(target), self._find(method, target, headers)
-        if route is None and target.startswith(self._own_access):
+        route, path = self._find(method, target, headers), path_of(target)  # as views see it
+        model_of = self._model_of(path)
+        if route is None and path.startswith(self._own_access):
             return None
-        if route is None and target.startswith(self._managed):
+        if route is None and path.startswith(self._managed):
             given = headers.get(b"authorization")
             return check_token(given, self._tokens.manage, self._tokens.predict)
         if method in READING and not has_body and model_of is None and route is None:
@@ -113,16 +115,24 @@ class Access:
         if verdict is None and self._authorize:
             model = route.row.name if route is not None else ""
             if model_of is not None and not model:
-                model = model_of(target.decode("latin-1"))
+                model = model_of(path.decode("latin-1"))
             if model:
-                request = self._request(exchange, model, method, headers)
+                request = self._request(
+                    exchange, model, method, headers, is_prediction=route is not None
+                )
                 verdict = self._ask_plugins(self._authorize, request)
         if isinstance(verdict, ServekitError) and route is not None:
             route.metrics.count_status(verdict.status)
         return verdict
 
     def _request(
-        self, exchange: Exchange, model: str, method: bytes, headers: dict[bytes, bytes]
+        self,
+        exchange: Exchange,
+        model: str,
+        method: bytes,
+        headers: dict[bytes, bytes],
+        *,
+        is_prediction: bool = True,
     ) -> PredictionRequest:
         return PredictionRequest(
             method=method.decode("latin-1"),
@@ -133,12 +143,13 @@ class Access:
             },
             peer=self._clients.client_of(exchange.peer, headers),
             subject=exchange.subject,
+            is_prediction=is_prediction,
         )
 
-    def _model_of(self, target: bytes) -> Callable[[str], str] | None:
-        """Return the function that finds the model of *target*, if its path is protected."""
-        for path, model_of in self._protected.items():
-            if target.startswith(path):
+    def _model_of(self, path: bytes) -> Callable[[str], str] | None:
+        """Return the function that finds the model of *path*, if it is protected."""
+        for start, model_of in self._protected.items():
+            if path.startswith(start):
                 return model_of
         return None
 

@@ -70,7 +70,7 @@ class ResponseCache:
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Respond to *request* from the cache, or have its response cached."""
         route: PredictionRoute = request.route
-        if route.leaving:  # during a reload either version may answer
+        if route.is_changing:  # during a reload either version may answer
             proceed(exchange, request)
             return
         key = _key(request, route)
@@ -111,7 +111,7 @@ class ResponseCache:
 
 def _key(request: HttpRequest, route: PredictionRoute) -> bytes:
     """Return the digest of everything that the response depends on."""
-    headers, asked = request.headers, route.asked
+    headers, asked, identity = request.headers, route.asked, request.identity
     told = picked(with_query(headers, request.target), asked) if asked else {}
     digest = sha256()
     for part in (
@@ -119,6 +119,7 @@ def _key(request: HttpRequest, route: PredictionRoute) -> bytes:
         headers.get(b"content-type", b""),
         headers.get(b"accept", b""),
         b"" if route.call is None else msgpack.encode(route.call),
+        b"" if identity is None else msgpack.encode((identity.name, dict(identity.attributes))),
         *(told[name].encode() if name in told else b"\0" for name in asked),
         msgpack.encode(sorted(told.items())) if EVERYTHING in asked else b"",
     ):

@@ -11,13 +11,12 @@ from servekit.extension.exchange import InThread
 from servekit.frontend.middleware.codings import coding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Proceed
     from servekit.frontend.middleware.codings import Coding
-    from servekit.settings import Settings
 
 __all__ = ["Compression", "create_codings"]
 
@@ -31,12 +30,12 @@ DENSE: Final = re.compile(
 )
 
 
-def create_codings(settings: Settings) -> dict[bytes, Coding]:
-    """Return the codings that *settings* ask for; none if compression is off.
+def create_codings(names: Iterable[str]) -> dict[bytes, Coding]:
+    """Return the codings called *names*.
 
     :raises StartupError: the library for zstd is not installed.
     """
-    return {name.encode(): coding(name) for name in settings.compression or ()}
+    return {name.encode(): coding(name) for name in names}
 
 
 class Compression:
@@ -52,7 +51,7 @@ class Compression:
         self._known: dict[bytes, bytes] = {}  #: bounded
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
-        """Have the response compressed if the client accepts that and it saves something."""
+        """Compress the response if the client accepts that and it saves something."""
         exchange.add_filter(partial(self._compress, self._choose(request.headers)))
         proceed(exchange, request)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decompresses the bodies of requests, if compression is turned on.
+"""Decompresses the bodies of requests.
 
 The limit of all bodies applies to the content, piece by piece, so a few bytes that hold gigabytes
 cost no more than a body that is too large. Only small bodies are decompressed in the event loop,
@@ -9,14 +9,14 @@ the others in a thread.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import gevent
 
-from servekit.errors import BodyMalformed, BodyTooLarge, ServekitError, Unavailable
+from servekit.errors import BodyMalformed, BodyTooLarge, QueueFull, ServekitError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
@@ -49,12 +49,13 @@ class Decompression:
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Pass *request* on once its body is decompressed."""
-        coding = self._codings.get(request.headers.get(b"content-encoding", b""))
+        name = request.headers.get(b"content-encoding")
+        coding = self._codings.get(name) if name is not None else None
         if coding is None or request.refusal is not None or self._pressure.is_full:
             proceed(exchange, request)
             return
         content = request.content
-        pieces = self._bounded(decompressed(content, coding))
+        pieces = InflatedBody(decompressed(content, coding), self._max_body, self._pressure)
         if len(content) > PIECE_BYTES:
             gevent.spawn(self._proceed_later, exchange, request, proceed, pieces)
             return
@@ -67,30 +68,26 @@ class Decompression:
         if last is None:
             self._go_on(exchange, request, proceed, begun)
         else:
-            rest = chain(begun, [last], pieces)
-            gevent.spawn(self._proceed_later, exchange, request, proceed, rest)
+            begun.append(last)
+            gevent.spawn(self._proceed_later, exchange, request, proceed, pieces, begun)
 
     def _proceed_later(
         self,
         exchange: Exchange,
         request: HttpRequest,
         proceed: Proceed,
-        pieces: Iterator[bytes],
+        pieces: InflatedBody,
+        begun: Sequence[bytes] = (),
     ) -> None:
         """Decompress the rest in a thread. Runs in a greenlet."""
-        whole = gevent.get_hub().threadpool.apply(_together, (pieces,))
-        if isinstance(whole, ServekitError):
-            self._refuse(exchange, request, proceed, whole)
-        else:
-            self._go_on(exchange, request, proceed, whole)
-
-    def _bounded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        size = 0
-        for piece in pieces:
-            size += len(piece)
-            if size > self._max_body:
-                raise BodyTooLarge(f"body: more than {self._max_body} bytes once decompressed")
-            yield piece
+        try:
+            whole = gevent.get_hub().threadpool.apply(_together, (chain(begun, pieces),))
+            if isinstance(whole, ServekitError):
+                self._refuse(exchange, request, proceed, whole)
+            else:
+                self._go_on(exchange, request, proceed, whole)
+        finally:
+            pieces.close()
 
     def _go_on(
         self, exchange: Exchange, request: HttpRequest, proceed: Proceed, pieces: list[bytes]
@@ -116,8 +113,43 @@ class Decompression:
         request.route = route = self._find(request.method, request.target, request.headers)
         if route is not None:
             route.metrics.count_status(error.status)
-        request.refusal = error
+        request.refusal = error.with_traceback(None)  # whose frames refer to the request
         proceed(exchange, request)
+
+
+class InflatedBody:
+    """The pieces of a body that is decompressed: limited, and counted as held until ``close``."""
+
+    def __init__(self, pieces: Iterator[bytes], limit: int, pressure: Pressure) -> None:
+        """Yield *pieces* of at most *limit* bytes together."""
+        self._pieces, self._limit, self._pressure = pieces, limit, pressure
+        self._size = 0
+        self._counted = 0  #: bytes that *pressure* counts: all but those of the first piece
+
+    def __iter__(self) -> Self:
+        """Return the iterator of the pieces."""
+        return self
+
+    def __next__(self) -> bytes:
+        """Return the next piece. In any thread.
+
+        :raises BodyTooLarge: the content has more bytes than the limit.
+        :raises QueueFull: there is no memory for it.
+        """
+        piece = next(self._pieces)
+        more = len(piece) if self._size else 0
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise BodyTooLarge(f"body: more than {self._limit} bytes once decompressed")
+        if more and not self._pressure.hold_inflated(more):
+            raise QueueFull
+        self._counted += more
+        return piece
+
+    def close(self) -> None:
+        """Count it no longer: somebody else does, or it is dropped."""
+        self._pressure.hold_inflated(-self._counted)
+        self._counted = 0
 
 
 def decompressed(content: bytes | memoryview, coding: Coding) -> Iterator[bytes]:

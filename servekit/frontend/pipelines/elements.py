@@ -62,7 +62,7 @@ class ElementsRun:
     # ------------------------------------------------------------ the body is read
 
     def begin(self, refusal: ServekitError | None) -> None:
-        """Have the body read.
+        """Start the step that reads the body.
 
         :param refusal: why it is not taken, if that is known already.
         """

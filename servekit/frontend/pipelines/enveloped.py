@@ -40,7 +40,8 @@ class EnvelopedRun(ElementsRun):
     def _reader(self) -> tuple[Node, SentItem]:
         sent = self._submission.item
         item = structs.replace(sent, protocol=self._call(EnvelopePart.READ))
-        return Node("", self._pipeline.nodes[0].batcher, [REQUEST]), item
+        first = self._pipeline.nodes[0]
+        return Node("", first.batcher, [REQUEST], calls=first.calls), item
 
     def _call(self, part: EnvelopePart) -> ProtocolCall:
         call = self._submission.item.protocol
@@ -61,14 +62,16 @@ class EnvelopedRun(ElementsRun):
                 run.cancel()
 
     def _finish(self) -> None:
-        """Have the answer written."""
-        sent, batcher = self._submission.item, self._pipeline.nodes[-1].batcher
+        """Start the step that writes the answer."""
+        sent, last = self._submission.item, self._pipeline.nodes[-1]
+        batcher = last.batcher
         body = batcher.bodies.lay(values.as_values([self._state, *self._outputs]))
         item: SentItem = Item(body, sent.content_type, sent.accept, sent.request_id, sent.deadline)
         item.protocol, item.identity = self._call(EnvelopePart.WRITE), sent.identity
         whole = self._submission
         submission = Submission(item, {}, whole.arrived, whole.until, trace=whole.trace)
-        writer = Pipeline([Node("", batcher, [REQUEST])], self._pipeline.loop)
+        node = Node("", batcher, [REQUEST], calls=last.calls)
+        writer = Pipeline([node], self._pipeline.loop)
         run = PipelineRun(writer, submission, self._client)
         self._runs = [run]
         run.begin()

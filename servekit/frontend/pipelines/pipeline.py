@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.batching.replica import ReplicaProxy
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.pipelines.values import StepValue
@@ -90,9 +89,9 @@ class Pipeline:
         return sorted({name for node in self.nodes for name in node.asked})
 
     @property
-    def leaving(self) -> list[ReplicaProxy]:
-        """Replicas of an older version that still answer."""
-        return [replica for batcher in self._batchers for replica in batcher.pool.leaving]
+    def is_changing(self) -> bool:
+        """Whether replicas of an older version still answer."""
+        return any(batcher.pool.leaving for batcher in self._batchers)
 
     def trace_of(
         self, exchange: Exchange, request: HttpRequest, arrived: float

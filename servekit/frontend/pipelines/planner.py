@@ -50,7 +50,7 @@ class Planner:
     """Makes a node of each step, and those that read between two steps."""
 
     def __init__(self, rows: Mapping[str, ModelRow], batchers: Mapping[str, Batcher]) -> None:
-        """Know the models *rows*, and their *batchers* by the labels of their stages."""
+        """Plan for the models *rows*, with their *batchers* by the labels of their stages."""
         self._rows = rows
         self._batchers = batchers
         self.nodes: list[Node] = []
@@ -93,8 +93,8 @@ class Planner:
         if row is None:
             raise Unresolved(f"no model is called {step.model}")
         if row.name in inside:
-            raise Unresolved(f"{row.name} is a part of itself")
-        steps = _own_steps(row)
+            raise Unresolved(f"{row.name} contains itself")
+        steps = row.own_steps
         if not row.stages and not steps:
             return self._add_node(step, self._batchers[row.name], sources, names)
         if not steps:
@@ -151,9 +151,3 @@ def _streams(node: Node) -> bool:
     row = node.batcher.row
     is_host = node.calls[-1:] == (MethodCall(row.stage),)
     return is_host and row.interface is not None and bool(STREAMED & {*row.interface.produces})
-
-
-def _own_steps(row: ModelRow) -> Sequence[StepRow]:
-    """Return the steps of a model's own path; none if it has one stage."""
-    path = f"/{row.name}/predict"
-    return next((route.steps for route in row.routes if route.path == path), ())

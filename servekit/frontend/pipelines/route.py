@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware
-    from servekit.frontend.batching.replica import ReplicaProxy
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.pipelines.pipeline import Pipeline
@@ -46,7 +45,7 @@ class PipelineRoute:
         middleware: Middleware | None = None,
         style: ResponseStyle | None = None,
     ) -> None:
-        """Have requests go through *pipeline*, and count them in *metrics*.
+        """Send requests through *pipeline*, and count them in *metrics*.
 
         :param middleware: of this route alone.
         :param style: of its responses; protocols have their own.
@@ -62,9 +61,9 @@ class PipelineRoute:
         return self._pipeline.bodies
 
     @property
-    def leaving(self) -> Sequence[ReplicaProxy]:
-        """Replicas of an older version that still answer."""
-        return self._pipeline.leaving
+    def is_changing(self) -> bool:
+        """Whether replicas of an older version still answer."""
+        return self._pipeline.is_changing
 
     @property
     def has_spare_room(self) -> bool:

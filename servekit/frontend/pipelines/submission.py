@@ -86,7 +86,7 @@ class ClientResponder:
 
     def fail(self, error: ServekitError) -> None:
         """Respond with the problem details of *error*; a stream ends with them."""
-        self._metrics.count_status(error.status)
+        self._metrics.count_failure(error.status, monotonic() - self._arrived)
         self.exchange.fail(error, self._request_id)
 
     def end_stream(self, now: float) -> None:

@@ -41,7 +41,7 @@ class Batchers:
     """
 
     def __init__(self, make: Callable[[ModelRow], Batcher]) -> None:
-        """Be empty; *make* adds batchers."""
+        """Begin empty; *make* adds batchers."""
         self._make = make
         self._models: dict[str, ModelBatchers] = {}
         self._batchers: dict[BatcherKey, Batcher] = {}
@@ -97,17 +97,18 @@ class Batchers:
         """Return those of the version *row* by the labels of its stages."""
         return {stage.label: self._batchers[_key(stage)] for stage in stage_rows(row)}
 
-    def live_replicas(self, label: str) -> int:
-        """Return how many replicas answer for the default version of *label*.
+    def live_replicas(self, label: str, version: str = "") -> int:
+        """Return how many replicas answer for *version* of *label*; "" is the default version.
 
-        Those of the version before count until they have left: the channels of the new one may
-        take a moment to open.
+        For the default version, those of the version before count until they have left: the
+        channels of the new one may take a moment to open.
         """
-        if label not in self.defaults:
-            return 0
-        leaving = [each for each in self._leaving if each.row.label == label]
-        found = [self.defaults[label], *leaving]
-        return sum(replica.is_live for batcher in found for replica in batcher.pool)
+        if version:
+            found = [each for each in self if each.row.version == version]
+        else:
+            found = [*filter(None, [self.defaults.get(label)]), *self._leaving]
+        ours = [batcher for batcher in found if batcher.row.label == label]
+        return sum(replica.is_live for batcher in ours for replica in batcher.pool)
 
     def sweep(self, now: float) -> None:
         """Let time pass; close those that are to leave once they hold nothing."""

@@ -146,7 +146,7 @@ class CallExchange(BaseExchange):
     def begin_stream(self, _stream: OutputStream, response: HttpResponse) -> BodyWriter:
         """Answer with an error: a call gets its output whole."""
         prediction = self.prediction
-        self.fail(NotAcceptable("a stream is no output of a call"), response.request_id)
+        self.fail(NotAcceptable("a called model cannot answer with a stream"), response.request_id)
         if prediction is not None:
             prediction.cancel()
         return NoWriter()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import ProtocolCall
     from servekit.ipc.table import ModelRow
 
-__all__ = ["IndirectRoute", "move_body"]
+__all__ = ["IndirectRoute", "move_body", "start"]
 
 
 class IndirectRoute:
-    """Tells what the other one does; subclasses change some of it."""
+    """Forwards to another route; subclasses override some members."""
 
     __slots__ = ("_route",)
 
@@ -68,9 +67,9 @@ class IndirectRoute:
         return self._route.asked
 
     @property
-    def leaving(self) -> Sequence[Any]:
-        """Replicas of an older version that still answer."""
-        return self._route.leaving
+    def is_changing(self) -> bool:
+        """Whether replicas of an older version still answer."""
+        return self._route.is_changing
 
     @property
     def has_spare_room(self) -> bool:
@@ -91,3 +90,20 @@ def move_body(request: HttpRequest, route: PredictionRoute) -> None:
         request.discard()
         request.body = body
     request.route = route
+
+
+def start(
+    route: PredictionRoute,
+    exchange: Exchange,
+    request: HttpRequest,
+    call: ProtocolCall | None = None,
+) -> None:
+    """Start the prediction for *request* at *route*, through the middleware of the route.
+
+    :param call: the protocol of a plugin that the request comes by. Middleware would not pass it
+        on, so a request with a call does not go through it.
+    """
+    if route.middleware is not None and call is None:
+        route.middleware(exchange, request, route.begin)
+    else:
+        route.begin(exchange, request, call)

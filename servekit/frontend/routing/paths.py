@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from servekit.frontend.routing.version_routes import Routes, Version
     from servekit.ipc.table import ModelRow
 
-    #: model, version or alias, endpoint. Without a version, the rules for traffic choose it; the
-    #: endpoint "" is ``predict``
-    Call = tuple[str, str, str]
+__all__ = ["Call", "Paths"]
 
-__all__ = ["Paths"]
+#: model, version or alias, endpoint. Without a version, the rules for traffic choose it; the
+#: endpoint "" is ``predict``
+Call = tuple[str, str, str]
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from servekit.errors import ServekitError
-from servekit.frontend.routing.indirect import IndirectRoute
+from servekit.frontend.routing.indirect import IndirectRoute, start
 from servekit.ipc.batches import ProtocolCall
 
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ log = logging.getLogger("servekit.frontend")
 class ProtocolRoute(IndirectRoute):
     """A route of a model, as one request reaches it by a protocol."""
 
-    __slots__ = ("_call", "protocol")
+    __slots__ = ("_call", "middleware", "protocol", "version")
 
     def __init__(self, protocol: Protocol, route: PredictionRoute, call: PredictionCall) -> None:
         """Lead to *route*."""
         super().__init__(route)
         self.protocol = protocol
+        self.middleware = route.middleware  # type: ignore[misc]  # faster than a property
+        self.version = route.version  # type: ignore[misc]  # as above
         if call.is_native:
             self._call = NATIVE
         else:
@@ -72,8 +74,7 @@ class ProvisionalRoute(ProtocolRoute):
         """Lead to *route* until *decide* has been told the model."""
         super().__init__(protocol, route, found)
         self._decide, self._found = decide, found
-
-    middleware = None  #: each model has its own
+        self.middleware = None  # type: ignore[misc]  # each model has its own
 
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
@@ -87,10 +88,7 @@ class ProvisionalRoute(ProtocolRoute):
             exchange.fail(route, request.request_id)
             return
         exchange.model_version = route.version
-        if route.middleware is not None:
-            route.middleware(exchange, request, route.begin)
-        else:
-            route.begin(exchange, request, call)
+        start(route, exchange, request, call)
 
     def _decided(self, exchange: Exchange, request: HttpRequest) -> ProtocolRoute | ServekitError:
         try:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from servekit.errors import ModelNotFound, RouteNotFound, ServekitError
 from servekit.extension.http import HttpResponse
@@ -12,6 +12,7 @@ from servekit.extension.protocol import PredictionCall, RequestHead
 from servekit.frontend.http.targets import path_of
 from servekit.frontend.routing.indirect import move_body
 from servekit.frontend.routing.protocol_routes import ProtocolRoute, ProvisionalRoute
+from servekit.frontend.routing.router import KeptRoutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,19 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Protocols"]
 
-SHOWN = 80  #: characters of a name that an error repeats
-MAX_KNOWN = 256  #: targets, and calls, that are remembered
+QUOTED_CHARS = 80  #: characters of a name, in an error
+MAX_KNOWN = 256  #: targets that are remembered
+MAX_VALUES = 64  #: for each, the routes that are remembered
 NOBODY = (None, None)
 
 log = logging.getLogger("servekit.frontend")
-
-
-class MadeRoute(NamedTuple):
-    """The route of a call, which leads to another route."""
-
-    call: PredictionCall
-    inner: PredictionRoute
-    route: ProtocolRoute
 
 
 class Protocols:
@@ -69,18 +63,42 @@ class Protocols:
             if not path.endswith(b"/"):
                 self._exact.setdefault(path, []).append(each)
         self._known: dict[bytes, Protocol] = {}  # the only protocol that a target can lead to
-        self._made: dict[int, MadeRoute] = {}  # by the id of the call, for those that find repeats
 
     def find(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes]
-    ) -> ProtocolRoute | None:
+    ) -> PredictionRoute | None:
         """Return the route of a prediction; ``None`` for any other request."""
+        kept = self._router.kept.get(target) if method == b"POST" else None
+        if kept is not None:
+            route = kept.routes.get(tuple(map(headers.get, kept.names)))
+            if route is not None:
+                return route
         protocol = self._known.get(target)
         if protocol is None or self._router.has(target):
             _, outcome = self._ask(method, target, headers)
         else:
             _, outcome = self._answer(protocol, RequestHead(method, target, b"", headers)) or NOBODY
-        return outcome if isinstance(outcome, ProtocolRoute) else None
+        if not isinstance(outcome, ProtocolRoute):
+            return None
+        names = outcome.protocol.call_headers
+        if names is not None and method == b"POST" and path_of(target) == target:
+            self._keep(target, names, headers, outcome)
+        return outcome
+
+    def _keep(
+        self,
+        target: bytes,
+        names: Sequence[bytes],
+        headers: dict[bytes, bytes],
+        route: ProtocolRoute,
+    ) -> None:
+        found = self._router.kept
+        if len(found) >= MAX_KNOWN:
+            found.clear()
+        routes = found.setdefault(target, KeptRoutes(names, {})).routes
+        if len(routes) >= MAX_VALUES:
+            routes.clear()
+        routes[tuple(map(headers.get, names))] = route
 
     def respond(self, exchange: Exchange, request: HttpRequest) -> bool:
         """Respond to *request*, which is not a prediction; return whether a protocol does that."""
@@ -91,6 +109,11 @@ class Protocols:
         elif isinstance(outcome, HttpResponse):
             outcome.request_id = request.request_id
             exchange.respond(outcome)
+        return protocol is not None
+
+    def responds_to(self, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> bool:
+        """Whether ``respond`` responds to such a request; it reads no body."""
+        protocol, _ = self._ask(method, target, headers)
         return protocol is not None
 
     def protocol_of(self, request: HttpRequest) -> Protocol | None:
@@ -126,7 +149,9 @@ class Protocols:
             found = protocol.find(head)
             return None if found is None else (protocol, self._route(protocol, found))
         except Exception:
-            log.exception("%s: find failed for %a", type(protocol).__name__, head.path[:SHOWN])
+            log.exception(
+                "%s: find failed for %a", type(protocol).__name__, head.path[:QUOTED_CHARS]
+            )
             return protocol, ServekitError()
 
     def _at(self, path: bytes) -> Iterator[Protocol]:
@@ -151,21 +176,15 @@ class Protocols:
             return self._missing(found)
         if found.is_provisional:
             return ProvisionalRoute(protocol, route, found, self._decide)
-        made = self._made.get(id(found))
-        if made is None or made.call is not found or made.inner is not route:
-            if len(self._made) >= MAX_KNOWN:
-                self._made.clear()
-            made = MadeRoute(found, route, ProtocolRoute(protocol, route, found))
-            self._made[id(found)] = made
-        return made.route
+        return ProtocolRoute(protocol, route, found)
 
     def _missing(self, call: PredictionCall) -> ServekitError:
         known = self._router.find_call(call.model)
         if known is None:
-            return ModelNotFound(f"no model is called {call.model[:SHOWN]}")
+            return ModelNotFound(f"no model is called {call.model[:QUOTED_CHARS]}")
         if call.version and self._router.find_call(call.model, "", call.version) is None:
-            return ModelNotFound(known.row.without_version(call.version[:SHOWN]))
-        return RouteNotFound(f"{call.model} has no endpoint {call.endpoint[:SHOWN]}")
+            return ModelNotFound(known.row.without_version(call.version[:QUOTED_CHARS]))
+        return RouteNotFound(f"{call.model} has no endpoint {call.endpoint[:QUOTED_CHARS]}")
 
     def _decide(
         self, exchange: Exchange, request: HttpRequest, protocol: Protocol, found: PredictionCall

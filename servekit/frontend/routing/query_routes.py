@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from servekit.frontend.routing.indirect import IndirectRoute
+from servekit.frontend.routing.indirect import IndirectRoute, start
 from servekit.ipc.batches import QUERY_BODY
 
 if TYPE_CHECKING:
@@ -33,7 +33,4 @@ class QueryRoute(IndirectRoute):
         request.body = request.target.partition(b"?")[2]
         request.headers = {**request.headers, b"content-type": CONTENT_TYPE}
         request.route = route = self._route
-        if route.middleware is not None:
-            route.middleware(exchange, request, route.begin)
-        else:
-            route.begin(exchange, request, call)
+        start(route, exchange, request, call)

@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from servekit.frontend.http.targets import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from servekit.frontend.exchange.protocols import Find, PredictionRoute
     from servekit.frontend.routing.paths import Call
 
-__all__ = ["Router"]
+__all__ = ["KeptRoutes", "Router"]
 
 NO_ROUTES: Final[Mapping[bytes, PredictionRoute]] = MappingProxyType({})
+
+
+class KeptRoutes(NamedTuple):
+    """The routes of POST requests with one target, which protocols have found."""
+
+    names: Sequence[bytes]  #: headers that decide between them, in lower case
+    routes: dict[tuple[bytes | None, ...], PredictionRoute]  #: by the values of these
 
 
 class Router:
@@ -27,6 +34,8 @@ class Router:
         self._gets: Mapping[bytes, PredictionRoute] = {}
         self._calls: Mapping[Call, PredictionRoute] = {}
         self.find_other: Find | None = None  #: called for paths that no model has
+        #: by target, what ``find_other`` keeps until there is a new routing table
+        self.kept: dict[bytes, KeptRoutes] = {}
 
     def replace(
         self,
@@ -40,6 +49,7 @@ class Router:
         :param gets: the routes that answer GET, by path.
         """
         self._routes, self._gets, self._calls = routes, gets, calls
+        self.kept = {}
 
     def find(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes]

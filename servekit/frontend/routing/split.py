@@ -8,7 +8,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from servekit.frontend.routing.indirect import IndirectRoute, move_body
+from servekit.frontend.routing.indirect import IndirectRoute, move_body, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,4 @@ class SplitRoute(IndirectRoute):
         route = self._routes.get(self._split.choose(request.headers), self._route)
         move_body(request, route)
         exchange.model_version = route.version
-        if route.middleware is not None and call is None:
-            route.middleware(exchange, request, route.begin)
-        else:
-            route.begin(exchange, request, call)
+        start(route, exchange, request, call)

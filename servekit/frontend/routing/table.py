@@ -6,13 +6,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-import gevent
-
 from servekit.frontend.batching.batcher import Batcher
-from servekit.frontend.metrics.families import collect, waiting
 from servekit.frontend.metrics.known import KnownMetrics
-from servekit.frontend.metrics.replicas import supervised
-from servekit.frontend.metrics.service import own_metrics
 from servekit.frontend.middleware.cache import Caches
 from servekit.frontend.routing.batchers import Batchers
 from servekit.frontend.routing.paths import Paths
@@ -22,22 +17,16 @@ from servekit.ipc.model_counters import Label
 from servekit.ipc.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from prometheus_client.core import Metric
+    from collections.abc import Mapping
 
     from servekit.frontend.batching.environment import BatchingEnvironment
     from servekit.frontend.routing.router import Router
     from servekit.ipc.counter_share import Share
-    from servekit.ipc.counters import Counters
     from servekit.ipc.table import ModelRow
 
 __all__ = ["Routing"]
 
 log = logging.getLogger("servekit.frontend")
-
-MANY_SAMPLES = 200  #: a family with more takes a millisecond to write
-PAUSE_S = 0.0005  #: between two large families
 
 
 class ModelRoutes(NamedTuple):
@@ -51,24 +40,20 @@ class ModelRoutes(NamedTuple):
 class Routing:
     """Follows the supervisor's table; belongs to one ``FrontEnd``."""
 
-    def __init__(
-        self, environment: BatchingEnvironment, counters: Counters, share: Share, router: Router
-    ) -> None:
+    def __init__(self, environment: BatchingEnvironment, share: Share, router: Router) -> None:
         """Start without a model.
 
-        :param counters: of all front-ends.
-        :param share: where this one counts.
+        :param share: where this front-end counts.
         :param router: gets the routes.
         """
         self.table = Table([])
         self.has_table = False
         self.router = router
         self.batchers = Batchers(self._make_batcher)
+        self.metrics = KnownMetrics(share)
         self._environment = environment
-        self._counters = counters
         self._caches = Caches()
         self._traffic = Traffic(environment.loop)
-        self._metrics = KnownMetrics(share)
         self._models: dict[str, ModelRoutes] = {}
         self._told: dict[str, list[str]] = {}  #: the problems of routes that were logged
 
@@ -79,53 +64,16 @@ class Routing:
         """Whether there is a table, and a channel to every worker that serves by it."""
         replicas = [each for batcher in self.batchers for each in batcher.pool.current]
         return self.has_table and all(
-            replica.is_live for replica in replicas if replica.row.state == "serving"
+            replica.is_live for replica in replicas if replica.row.is_serving
         )
 
-    def live_replicas(self, model: str) -> int:
+    def live_replicas(self, model: str, version: str = "") -> int:
         """Return how many replicas of *model*, or of the stage of this label, answer."""
-        return self.batchers.live_replicas(model)
+        return self.batchers.live_replicas(model, version)
 
     def unresolved(self, model: str) -> list[str]:
         """Return why routes of *model* do not answer, one line for each that does not."""
         return self._models[model].unresolved.get(model, []) if model in self._models else []
-
-    def waiting(self) -> dict[str, int]:
-        """Return how many tasks wait for each model, in all front-ends together."""
-        return waiting(self._counters)
-
-    def settle(self) -> None:
-        """Count what was kept back: see ``ModelMetrics.settle``."""
-        self._metrics.settle()
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield the hot path's series of all front-ends, and those of services.
-
-        Call it in a greenlet: between large families, other requests are answered.
-        """
-        for family in self._families():
-            yield family
-            if len(family.samples) > MANY_SAMPLES:
-                gevent.sleep(PAUSE_S)
-
-    def _families(self) -> Iterator[Metric]:
-        self.settle()
-        traces = self._environment.traces
-        exemplars = traces.exemplars if traces is not None else None
-        yield from collect(self._counters, self._metrics, exemplars)
-        yield from supervised(self.table)
-        yield from own_metrics(self._service_metrics())
-
-    def _service_metrics(self) -> Iterator[tuple[dict[str, str], memoryview]]:
-        """Yield the labels and the memory of each worker whose service has metrics."""
-        for batcher in self.batchers:
-            row = batcher.row
-            labels = {"model": row.name, "version": row.version}
-            labels |= {"stage": row.stage} if row.stage else {}
-            for replica in batcher.pool:
-                if replica.channel is not None and replica.channel.metric_memory is not None:
-                    index = str(replica.row.index)
-                    yield labels | {"replica": index}, replica.channel.metric_memory
 
     # ------------------------------------------------------------ table -> routes
 
@@ -134,12 +82,12 @@ class Routing:
         self.table, self.has_table = table, True
         self.batchers.update(table)
         served = {(each.row.name, each.row.version) for each in self.batchers}
-        self._metrics.keep(served)
+        self.metrics.keep(served)
         if self._environment.traces is not None:
             self._environment.traces.exemplars.keep(served)
         self._caches.update([each for row in table.models for each in (row, *row.versions)])
         versions = VersionRoutes(
-            table, self.batchers, self._metrics, self._caches, self._environment.loop
+            table, self.batchers, self.metrics, self._caches, self._environment.loop
         )
         self._models = {row.name: self._routes_of(row, versions) for row in table.models}
         paths = Paths.of_all(each.paths for each in self._models.values())
@@ -167,7 +115,7 @@ class Routing:
                 log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
 
     def _make_batcher(self, row: ModelRow) -> Batcher:
-        find = self._metrics.find
+        find = self.metrics.find
         colocated = {name: find(Label(f"{row.name}:{name}", row.version)) for name in row.colocated}
         return Batcher(row, find(Label(row.label, row.version)), colocated, self._environment)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.routing.mirror import COPY, KEEP, MirrorRoute
 from servekit.frontend.routing.split import Split, SplitRoute
-from servekit.ipc.table import stage_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +35,7 @@ class Traffic:
 
         Versions without a worker are left out.
         """
-        serving = {name: each for name, each in versions.items() if _is_serving(each.row)}
+        serving = {name: each for name, each in versions.items() if each.row.is_ready}
         routes = self._weighted(row, versions[row.version].routes, serving)
         shadow = serving.get(row.traffic.mirror)
         if shadow is None or shadow.row is row:
@@ -76,10 +75,3 @@ def _at(
     """Return the routes at *path* of the versions of *names* that have one."""
     found = {name: versions[name].routes.get(path) for name in names}
     return {name: route for name, route in found.items() if route is not None}
-
-
-def _is_serving(row: ModelRow) -> bool:
-    """Whether each stage of a version has a worker."""
-    return all(
-        any(replica.state == "serving" for replica in stage.replicas) for stage in stage_rows(row)
-    )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Routes = Mapping[str, PredictionRoute]  #: by path, which names no version
 
-__all__ = ["Version", "VersionRoutes"]
+__all__ = ["Routes", "Version", "VersionRoutes"]
 
 
 class Version(NamedTuple):

@@ -154,7 +154,7 @@ class Acceptor:
 
 
 def set_options(listener: Any, settings: Settings) -> None:
-    """Have accepted connections notice a peer that vanished: they inherit these (tcp(7)).
+    """Let accepted connections notice a peer that vanished: they inherit these (tcp(7)).
 
     TCP_USER_TIMEOUT also ends a connection whose client reads nothing, which is why it is at least
     ``send_timeout``.
@@ -174,7 +174,7 @@ def set_options(listener: Any, settings: Settings) -> None:
 
 
 def refuse_connections(listener: Any) -> None:
-    """Have the kernel drop incoming SYNs; when the listener is closed, it refuses them."""
+    """Let the kernel drop incoming SYNs; when the listener is closed, it refuses them."""
     if listener.family == socket.AF_UNIX:
         return
     steps = ctypes.create_string_buffer(FIRST_SYN)

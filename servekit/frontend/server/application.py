@@ -4,30 +4,25 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import socket
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
-from servekit.frontend.exchange.connection_shares import ConnectionShares
-from servekit.frontend.middleware.access_log import AccessLog, open_access_log
-from servekit.frontend.middleware.compression import create_codings
-from servekit.frontend.server.assembly import NO_ADDRESS, Assembly, Resources
-from servekit.frontend.server.contributions import check_settings
+from servekit.frontend.server.assembly import NO_ADDRESS, Assembly
 from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
-from servekit.plugins import create_plugin_manager, leave_out, read_plugin_settings
-from servekit.settings.tls import server_context
-from servekit.settings.tokens import read_tokens
+from servekit.frontend.server.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from servekit.frontend.exchange.connection_shares import ConnectionShares
+    from servekit.frontend.server.front_end import FrontEnd
     from servekit.ipc.counters import Counters
     from servekit.settings import Settings
 
@@ -35,10 +30,6 @@ __all__ = ["Application"]
 
 HUNG_S = 10  #: a front-end that does not respond for longer is replaced, and its jobs are lost
 MAX_REASON_BYTES = 4096  #: of the message why a front-end cannot be made
-
-Read = TypeVar("Read")
-
-log = logging.getLogger("servekit.frontend")
 
 
 class Application(BaseApplication):  # type: ignore[misc]
@@ -67,19 +58,16 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
         self._stdout = stdout
-        self._plugins = create_plugin_manager(required=settings.require_plugins)
-        check_settings(settings, self._plugins)
-        self._plugin_settings = read_plugin_settings(settings, self._plugins)
-        leave_out(self._plugins, self._plugin_settings)
-        self._tokens = read_tokens(settings)
-        self._tls = server_context(settings)
-        self._codings = create_codings(settings)
-        self._access_log = open_access_log(settings, stdout)
-        self.shares = ConnectionShares() if settings.front_ends > 1 else None
-        self.front_end: Any = None
-        self._assembly: Any = None
+        self._resources = Resources.read(settings, stdout)
+        self.front_end: FrontEnd | None = None  #: after ``load``
+        self._assembly: Assembly | None = None
         self._load_error = os.memfd_create("servekit-load-error", os.MFD_CLOEXEC)
         super().__init__()
+
+    @property
+    def shares(self) -> ConnectionShares | None:
+        """The connections of each front-end; ``None`` if there is only one."""
+        return self._resources.shares
 
     def load_config(self) -> None:
         """Configure gunicorn; everything else is in ``Settings``."""
@@ -116,32 +104,16 @@ class Application(BaseApplication):  # type: ignore[misc]
 
     def reload(self) -> None:
         """Read tokens and certificates again, and open the access log again."""
-        self._tokens = self._reread(read_tokens, self._tokens)
-        self._tls = self._reread(server_context, self._tls)
-        old, self._access_log = self._access_log, self._reread(self._open_log, self._access_log)
-        if old is not None and old is not self._access_log:
-            old.close()
-
-    def _open_log(self, settings: Settings) -> AccessLog | None:
-        return open_access_log(settings, self._stdout)
+        self._resources = self._resources.reread(self._settings, self._stdout)
 
     def load(self) -> Any:
         """Make the front-end of this process and return its Flask app.
 
         If that fails, the arbiter ends and reports why.
         """
-        resources = Resources(
-            plugins=self._plugins,
-            plugin_settings=self._plugin_settings,
-            tokens=self._tokens,
-            tls=self._tls,
-            codings=self._codings,
-            access_log=self._access_log,
-            shares=self.shares,
-        )
         try:
             self._assembly = Assembly(
-                self._settings, self._run_dir, self.counters, self._address, resources
+                self._settings, self._run_dir, self.counters, self._address, self._resources
             )
         except StartupError as error:
             os.pwrite(self._load_error, str(error).encode()[:MAX_REASON_BYTES], 0)
@@ -152,15 +124,8 @@ class Application(BaseApplication):  # type: ignore[misc]
 
     def manage(self) -> None:
         """Serve management, too."""
+        assert self._assembly is not None, "load comes first"
         self._assembly.manage(self._manage)
-
-    def _reread(self, read: Callable[[Settings], Read], old: Read) -> Read:
-        """Return what *read* returns now, or *old* if a file has become invalid."""
-        try:
-            return read(self._settings)
-        except StartupError as error:
-            log.error("%s; the previous content stays in use", error)  # noqa: TRY400 - says it all
-            return old
 
 
 def address_of(listeners: Sequence[int]) -> tuple[str, int]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from servekit.frontend.exchange.host import Host
@@ -15,13 +15,14 @@ from servekit.frontend.middleware.auth import Access, TokenNeeded
 from servekit.frontend.middleware.compression import Compression
 from servekit.frontend.middleware.cors import Cors
 from servekit.frontend.middleware.decompression import Decompression
-from servekit.frontend.middleware.sampling import Sampling
+from servekit.frontend.middleware.sampling import sampling
 from servekit.frontend.routing.protocols import Protocols
 from servekit.frontend.server.acceptor import Acceptor
 from servekit.frontend.server.contributions import gather
 from servekit.frontend.server.core import create_core
 from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
+from servekit.frontend.server.own_listeners import refusing_http1
 from servekit.frontend.server.view import FrontEndView
 from servekit.hookspecs import OBSERVER_HOOKS
 from servekit.ipc.control import WantedProcesses
@@ -30,37 +31,19 @@ from servekit.web import RouteMetrics, create_app, create_management
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from msgspec import Struct
-
     from servekit.extension.middleware import Middleware
-    from servekit.frontend.exchange.connection_shares import ConnectionShares
     from servekit.frontend.exchange.protocols import Find, PredictionRoute
-    from servekit.frontend.middleware.access_log import AccessLog
-    from servekit.frontend.middleware.codings import Coding
+    from servekit.frontend.server.own_listeners import OwnListener
+    from servekit.frontend.server.resources import Resources
     from servekit.ipc.counters import Counters
-    from servekit.plugins import PluginManager
     from servekit.settings import Settings
-    from servekit.settings.tokens import Tokens
 
-__all__ = ["NO_ADDRESS", "Assembly", "Resources"]
+__all__ = ["NO_ADDRESS", "Assembly"]
 
 NO_ADDRESS = ("localhost", 0)  #: in place of that of a Unix socket
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """Everything that the parent of the front-ends has read, and reads again on SIGHUP."""
-
-    plugins: PluginManager
-    plugin_settings: Mapping[str, Struct]  #: by plugin
-    tokens: Tokens
-    tls: ssl.SSLContext | None
-    codings: Mapping[bytes, Coding]  #: for compression; empty: it is off
-    access_log: AccessLog | None
-    shares: ConnectionShares | None  #: ``None``: there is only one front-end
 
 
 class Assembly:
@@ -85,10 +68,10 @@ class Assembly:
         self._core = core = create_core(
             settings, run_directory, counters, observed, resources.shares
         )
-        self._view = FrontEndView(core, resources.tokens, resources.plugin_settings)
+        self._view = self._new_view()
         self._added = gather(resources.plugins, self._view)
-        if core.traces is not None:
-            core.traces.share = self._added.sample_share
+        if core.traces is not None and self._added.sampling is not None:
+            core.traces.sample_by(self._added.sampling)
         self._metrics = RouteMetrics(self._view)
         self.application = create_app(self._view, self._metrics, self._added.public)
         url = _url(address, is_encrypted=resources.tls is not None)
@@ -102,13 +85,22 @@ class Assembly:
             router.find_other = protocols.find
         dispatcher = self._dispatcher(router.find, self.application, address, middleware, protocols)
         http1 = self._http1(dispatcher, router.find, guard)
-        if resources.tls is not None:
-            resources.tls.set_alpn_protocols(list(http1.alpn))
+        own = resources.own_listeners
         self.front_end = FrontEnd(
             core,
             Acceptor(http1),
+            own=[(self._own_acceptor(each, dispatcher, guard), each.socket) for each in own],
             access_log=resources.access_log,
             waits=self._view.waits,
+        )
+
+    def _new_view(self) -> FrontEndView:
+        resources = self._resources
+        return FrontEndView(
+            self._core,
+            resources.tokens,
+            resources.plugin_settings,
+            plugins_authorize=bool(resources.plugins.hook.authorize.get_hookimpls()),
         )
 
     def manage(self, listeners: Sequence[socket.socket]) -> None:
@@ -122,40 +114,36 @@ class Assembly:
             middleware = self._middleware(is_public=False, is_logged=not is_private)
             address = NO_ADDRESS if is_private else listener.getsockname()[:2]
             guard = None if is_private else TokenNeeded(self._resources.tokens, self._clients)
-            dispatcher = self._dispatcher(find_nothing, self._management, address, middleware)
+            dispatcher = self._dispatcher(
+                find_nothing, self._management, address, middleware, is_public=False
+            )
             http1 = self._http1(dispatcher, find_nothing, guard)
             self.front_end.manage(Acceptor(http1), listener)
 
     def _middleware(self, *, is_public: bool, is_logged: bool = True) -> list[Middleware]:
         """Return the server's own middleware of a listener, the outermost first.
 
-        Sampling is outside of everything, so that traces have all of it. The access log is outside
-        of CORS, since preflight responses are logged, and inside of compression, since sizes are
-        logged without it.
+        The access log is outside of CORS, since preflight responses are logged, and inside of
+        compression, since sizes are logged without it.
 
         :param is_logged: ``False`` for our own processes and commands, which ask every few seconds.
         """
-        settings, core, resources = self._core.settings, self._core, self._resources
+        settings, resources = self._core.settings, self._resources
         found: list[Middleware] = []
-        if is_public and core.traces is not None and core.traces.share is not None:
-            found.append(Sampling(core.traces))
         if resources.codings:
             found.append(Compression(resources.codings, settings.compression_min))
         if resources.access_log is not None and is_logged:
             found.append(AccessLogging(resources.access_log, self._clients))
         if is_public and settings.cors_origins:
             found.append(Cors(settings.cors_origins))
-        if resources.codings:
-            find = core.routing.router.find if is_public else find_nothing
-            found.append(Decompression(resources.codings, settings, find, core.pressure))
         return found
 
     def _guard(self) -> Access | None:
         """Return the guard of the clients' listener; ``None``: everybody may predict."""
         tokens, hook = self._resources.tokens, self._resources.plugins.hook.authorize
-        authorize = hook if hook.get_hookimpls() else None
-        if not tokens.predict and authorize is None:
+        if self._view.predictions_are_open:
             return None
+        authorize = hook if hook.get_hookimpls() else None
         find = self._core.routing.router.find
         added = self._added
         paths = added.protected, added.managed, added.own_access
@@ -175,8 +163,13 @@ class Assembly:
         address: tuple[str, int],
         middleware: list[Middleware],
         protocols: Protocols | None = None,
+        *,
+        is_public: bool = True,
     ) -> Dispatcher:
-        core = self._core
+        core, around = self._core, None
+        if is_public and core.traces is not None and core.traces.sampler is not None:
+            around = sampling(core.traces, core.traces.sampler)
+        codings = self._resources.request_codings
         return Dispatcher(
             find=find,
             protocols=protocols,
@@ -184,26 +177,48 @@ class Assembly:
             address=address,
             clients=self._clients,
             middleware=middleware,
+            decompress=Decompression(codings, core.settings, find, core.pressure),
+            around=around,
             pressure=core.pressure,
             slices=core.slices,
         )
 
+    def _own_acceptor(self, own: OwnListener, dispatcher: Dispatcher, guard: Any) -> Acceptor:
+        """Return what accepts from *own*; each of its connections begins as one of HTTP/1.1."""
+        find, tls = self._core.routing.router.find, self._resources.own_tls
+        host = self._host(dispatcher, find, guard, tls)
+        host = replace(host, handle=refusing_http1(dispatcher.handle, own.title))
+        http1 = Http1Listener(host, [own.transport])
+        if tls is not None:
+            tls.set_alpn_protocols(list(http1.alpn))
+        return Acceptor(http1)
+
     def _http1(self, dispatcher: Dispatcher, find: Find, guard: Any) -> Http1Listener:
+        tls = self._resources.tls
+        host = self._host(dispatcher, find, guard, tls)
+        listener = Http1Listener(host, self._added.transports)
+        if tls is not None:
+            tls.set_alpn_protocols(list(listener.alpn))
+        return listener
+
+    def _host(
+        self, dispatcher: Dispatcher, find: Find, guard: Any, tls: ssl.SSLContext | None
+    ) -> Host:
         core = self._core
-        host = Host(
+        return Host(
             settings=core.settings,
             loop=core.loop,
             date=core.date,
             connections=core.connections,
             pressure=core.pressure,
             slices=core.slices,
-            tls=self._resources.tls,
+            tls=tls,
             handle=dispatcher.handle,
             find=find,
+            reads_body=dispatcher.reads_body,
             guard=guard,
             traces=core.traces,
         )
-        return Http1Listener(host, self._added.transports)
 
 
 def find_nothing(

@@ -11,6 +11,7 @@ from servekit.errors import PluginError
 from servekit.extension.processes import ProcessOffer
 from servekit.extension.protocol import Protocol
 from servekit.extension.routes import Routes
+from servekit.extension.sampling import TraceSampling
 from servekit.extension.transport import TransportOffer
 from servekit.frontend.http1.listener import LazyTransport
 from servekit.frontend.middleware.contained import ContainedMiddleware
@@ -39,7 +40,7 @@ class Contributions:
     middleware: Sequence[Middleware]  #: the outermost first
     protocols: Sequence[Protocol]
     processes: Sequence[ProcessRow]
-    sample_share: float | None  #: predictions that are sampled, from 0 to 1; ``None``: none
+    sampling: TraceSampling | None  #: ``None``: no predictions are sampled
 
     @property
     def protected(self) -> Mapping[str, Callable[[str], str]]:
@@ -89,7 +90,7 @@ def gather(plugins: PluginManager, server: Server) -> Contributions:
         ],
         protocols=protocols,
         processes=_processes(plugins, server),
-        sample_share=_sample_share(plugins, server),
+        sampling=_sampling(plugins, server),
     )
 
 
@@ -141,20 +142,22 @@ def _processes(plugins: PluginManager, server: Server) -> list[ProcessRow]:
     return list(found.values())
 
 
-def _sample_share(plugins: PluginManager, server: Server) -> float | None:
+def _sampling(plugins: PluginManager, server: Server) -> TraceSampling | None:
     try:
-        share = plugins.hook.trace_sampler(server=server)
+        found = plugins.hook.trace_sampler(server=server)
     except Exception as error:
         raise PluginError(f"trace_sampler: {error}") from error
-    if share is None:
+    if found is None:
         return None
+    share = found.share if isinstance(found, TraceSampling) else found
     if not isinstance(share, int | float) or not 0 <= share <= 1:
         raise PluginError(f"trace_sampler: {share!r} is not a number from 0 to 1")
-    return float(share)
+    return found if isinstance(found, TraceSampling) else TraceSampling(share=share)
 
 
 def _transports(plugins: PluginManager, settings: Settings) -> list[LazyTransport]:
-    offers = _offered(plugins, "register_transports", TransportOffer)
+    offered = _offered(plugins, "register_transports", TransportOffer)
+    offers = [(plugin, offer) for plugin, offer in offered if not offer.address_setting]
     for name in ("alpn", "preface"):
         first: dict[object, str] = {}
         for plugin, offer in offers:

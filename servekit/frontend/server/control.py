@@ -61,7 +61,7 @@ class Control:
         try:
             updates = self._reader.read()
         except (ChannelClosed, OSError):
-            sys.stderr.write("servekit: the supervisor is gone, leaving\n")
+            sys.stderr.write("servekit: the supervisor exited; shutting down\n")
             os._exit(1)
         table = None
         for update in updates:

@@ -14,6 +14,7 @@ from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
 from servekit.frontend.exchange.time_slices import TimeSlices
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
+from servekit.frontend.metrics.trace_counts import TraceCounts
 from servekit.frontend.routing.calls import ModelCalls
 from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.table import Routing
@@ -71,7 +72,9 @@ def create_core(
     control.say(PluginHooks(list(observer_hooks)))
     port = ObserverPort(run_directory / "observer.sock")
     samples = BatchSamples(port) if "batch_served" in observer_hooks else None
-    traces = Traces(port, settings.keep_bodies) if "request_traced" in observer_hooks else None
+    traces = None
+    if "request_traced" in observer_hooks:
+        traces = Traces(port, settings.keep_bodies, TraceCounts(share))
     pressure = Pressure(settings.memory, settings.body_timeout)
     router = Router()
     environment = _batching(settings, loop, pressure, control, router, samples, traces)
@@ -82,7 +85,7 @@ def create_core(
         counters=counters,
         share=share,
         control=control,
-        routing=Routing(environment, counters, share, router),
+        routing=Routing(environment, share, router),
         connections=OpenConnections(settings, shares),
         pressure=pressure,
         slices=TimeSlices(loop),

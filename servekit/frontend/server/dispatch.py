@@ -13,12 +13,13 @@ import gevent
 
 from servekit.errors import Unavailable
 from servekit.extension.http import HttpResponse
-from servekit.frontend.http.targets import ASTERISK
+from servekit.frontend.http.targets import ASTERISK, path_of
 from servekit.frontend.routing.indirect import move_body
 from servekit.frontend.server.wsgi import call_application
+from servekit.web import may_read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
@@ -48,6 +49,8 @@ class Dispatcher:
         address: tuple[str, int],
         clients: ClientAddresses,
         middleware: Sequence[Middleware],
+        decompress: Middleware,
+        around: Callable[[Proceed], Proceed] | None = None,
         pressure: Pressure,
         slices: TimeSlices,
     ) -> None:
@@ -57,6 +60,8 @@ class Dispatcher:
         :param address: host and port that the application believes to be at.
         :param clients: finds the addresses of clients.
         :param middleware: the first is the outermost.
+        :param decompress: gets the requests in a content coding first; most have none.
+        :param around: makes one more step, outside of all middleware.
         """
         self._find = find
         self._protocols = protocols
@@ -66,9 +71,20 @@ class Dispatcher:
         self._numbers = count(1)
         self._pressure = pressure
         self._slices = slices
+        self._decompress = decompress
         self._outermost: Proceed = self._route
         for each in reversed(middleware):
             self._outermost = partial(_call, each, self._outermost)
+        if around is not None:
+            self._outermost = around(self._outermost)
+
+    def reads_body(self, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> bool:
+        """Whether anybody may read the body of a request other than a prediction."""
+        protocols = self._protocols
+        if target == ASTERISK or (protocols and protocols.responds_to(method, target, headers)):
+            return False
+        path = path_of(target).decode("utf-8", "replace")
+        return may_read_body(self._application, method.decode("latin-1"), path)
 
     def handle(self, exchange: Exchange, request: HttpRequest) -> None:
         """Answer *request*; it may have arrived only in part if it has a ``refusal``."""
@@ -77,7 +93,10 @@ class Dispatcher:
             request.request_id = given.decode("latin-1")
         else:
             request.request_id = f"{self._prefix}-{next(self._numbers):x}"
-        self._outermost(exchange, request)
+        if b"content-encoding" in request.headers:
+            self._decompress(exchange, request, self._outermost)
+        else:
+            self._outermost(exchange, request)
 
     def _route(self, exchange: Exchange, request: HttpRequest) -> None:
         if request.refusal is not None:

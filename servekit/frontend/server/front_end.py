@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
-LOOK_S = 0.02  #: how often a shutdown checks whether everything is answered
+POLL_S = 0.02  #: how often a shutdown checks whether everything is answered
 LAST_ANSWERS_S = 0.5  #: time for the 503s of requests that exceed the grace period
 OVERLAP_S = 1.0  #: how long a front-end that is replaced still accepts, while the new one boots
 REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
@@ -36,16 +36,18 @@ class FrontEnd:
         core: Core,
         acceptor: Acceptor,
         *,
+        own: Sequence[tuple[Acceptor, socket.socket]] = (),
         access_log: AccessLog | None = None,
         waits: Sequence[Callable[[], bool]] = (),
     ) -> None:
         """Accept nothing yet, but follow the supervisor's table from now on.
 
         :param acceptor: of the clients' listeners.
+        :param own: those of transports with separate listeners.
         :param waits: a shutdown waits while one of them returns true.
         """
         self.core = core
-        self._acceptor = acceptor
+        self._acceptor, self._own = acceptor, own
         self._management: list[Acceptor] = []
         self._access_log = access_log
         self._waits = waits
@@ -64,6 +66,8 @@ class FrontEnd:
         self.core.pressure.sweep(monotonic())
         self.core.connections.sweep(monotonic())
         self._acceptor.open(listeners)
+        for acceptor, listener in self._own:
+            acceptor.open([listener])
         self._sweeper = self.core.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
         self.core.control.say_ready()
@@ -73,19 +77,24 @@ class FrontEnd:
         acceptor.open([listener])
         self._management.append(acceptor)
 
+    @property
+    def _of_clients(self) -> list[Acceptor]:
+        return [self._acceptor, *(acceptor for acceptor, _ in self._own)]
+
     def drain(self, grace_s: float) -> None:
         """Answer everything that the kernel has accepted, for at most *grace_s* seconds."""
         routing = self.core.routing
         self._set_draining()
         if not routing.table.is_draining:  # another front-end takes our place
             gevent.sleep(OVERLAP_S)
-        self._acceptor.close(is_last=routing.table.is_draining)
+        for acceptor in self._of_clients:
+            acceptor.close(is_last=routing.table.is_draining)
         for acceptor in self._management:
             acceptor.close(is_last=False)
         self._close_idle_for(grace_s)
         routing.batchers.fail_all(Draining())
         self._close_idle_for(LAST_ANSWERS_S)
-        routing.settle()
+        routing.metrics.settle()
         if self._access_log is not None:
             self._access_log.write()
         if self.core.traces is not None:
@@ -101,7 +110,7 @@ class FrontEnd:
         deadline = monotonic() + limit_s
         while self._is_busy() and monotonic() < deadline:
             self.core.connections.close_idle(monotonic())
-            gevent.sleep(LOOK_S)
+            gevent.sleep(POLL_S)
 
     def _is_busy(self) -> bool:
         return bool(self.core.connections) or any(is_busy() for is_busy in self._waits)
@@ -113,7 +122,7 @@ class FrontEnd:
         if core.traces is not None:
             core.traces.sweep(now)
         core.connections.sweep(now)
-        for acceptor in (self._acceptor, *self._management):
+        for acceptor in (*self._of_clients, *self._management):
             acceptor.resume()
         if self._access_log is not None:
             self._access_log.write()

@@ -21,8 +21,8 @@ from servekit.system.parent_death import die_with_parent
 __all__ = ["FrontEndArbiter", "FrontEndWorker", "leave"]
 
 HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-#: reference cycles of closed connections are collected in pauses of a few ms instead of a hundred;
-#: a full collection still waits until a quarter of all objects is new
+#: many short collections instead of few long ones, should anything leave reference cycles; a full
+#: one still waits until a quarter of all objects is new
 COLLECT_AFTER = (700, 10, 2)
 NOTIFY_S = 0.1  #: how soon a stop is noticed
 YEARS_S = 10 * 365 * 86_400  #: longer than any jump of the clock

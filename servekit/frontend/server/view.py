@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from servekit.description.facts import model_facts
-from servekit.description.routes import describe_model, predict_interface
+from servekit.description.routes import describe_model
 from servekit.description.snippets.writing import write_all
 from servekit.errors import ModelNotFound, RouteNotFound
-from servekit.extension.models import ModelStatistics, ModelView
 from servekit.frontend.middleware.auth import check_token
+from servekit.frontend.routing.scrape import scrape
+from servekit.frontend.server.model_views import models_of, statistics_of
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
 from servekit.ipc.kept_log import read_log
@@ -22,7 +22,8 @@ from servekit.web import health, operations
 from servekit.web.table import OncePerTable, find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     from flask import Flask
     from msgspec import Struct
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
+    from servekit.extension.models import ModelStatistics, ModelView
     from servekit.extension.snippets import RequestToWrite
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.table import Routing
@@ -38,9 +40,7 @@ if TYPE_CHECKING:
     from servekit.ipc.counters import Counters
     from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.kept_log import LogEntry
-    from servekit.ipc.model_counters import VersionCounts
     from servekit.ipc.operations import Operation, OperationRow
-    from servekit.ipc.table import ModelRow, Table
     from servekit.settings import Settings
     from servekit.settings.tokens import Tokens
 
@@ -50,12 +50,21 @@ __all__ = ["FrontEndView"]
 class FrontEndView:
     """``servekit.extension.Server`` for plugins, and ``ManagedView`` for the Flask apps."""
 
-    def __init__(self, core: Core, tokens: Tokens, plugin_settings: Mapping[str, Struct]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        tokens: Tokens,
+        plugin_settings: Mapping[str, Struct],
+        *,
+        plugins_authorize: bool,
+    ) -> None:
         """Show *core*.
 
         :param tokens: those of the server's own.
         :param plugin_settings: those of each plugin that has some.
+        :param plugins_authorize: whether a plugin decides who may ask for predictions.
         """
+        self.predictions_are_open = not (tokens.predict or plugins_authorize)
         self._core = core
         self._tokens, self._plugin_settings = tokens, plugin_settings
         self.settings: Settings = core.settings
@@ -63,8 +72,9 @@ class FrontEndView:
         self.client_socket: Path = core.run_directory / "clients.sock"
         self.routing: Routing = core.routing
         self.counters: Counters = core.counters
-        self.share: Share | None = core.share
-        self.collectors: list[Callable[[], Iterable[Metric]]] = []
+        self.share: Share = core.share
+        show_models = partial(scrape, core.routing, core.counters, core.traces)
+        self.collectors: list[Callable[[], Iterable[Metric]]] = [show_models]
         self.waits: list[Callable[[], bool]] = []
         self._models_of = OncePerTable(models_of)
         self._timers: list[Any] = []
@@ -114,24 +124,29 @@ class FrontEndView:
         """Whether the server shuts down."""
         return self.routing.table.is_draining
 
-    def why_not_ready(self, model: str = "") -> list[str]:
-        """Return why *model*, or the server with all of its models, is not ready."""
-        return health.why_not_ready(self, model)
+    def why_not_ready(self, model: str = "", version: str = "") -> list[str]:
+        """Return why *version* of *model*, or the server with all of its models, is not ready."""
+        return health.why_not_ready(self, model, version)
 
     def statistics(self, model: str, version: str) -> ModelStatistics:
         """Return what *version* of *model* has done since the server started."""
-        self.routing.settle()
-        return _statistics_of(read_version(self.counters, model, version))
+        self.routing.metrics.settle()
+        return statistics_of(read_version(self.counters, model, version))
 
     def all_statistics(self) -> dict[tuple[str, str], ModelStatistics]:
         """Return what all versions have done since the server started, by model and version."""
-        self.routing.settle()
-        return {key: _statistics_of(each) for key, each in read_versions(self.counters).items()}
+        self.routing.metrics.settle()
+        return {key: statistics_of(each) for key, each in read_versions(self.counters).items()}
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""
         route = self._find(request)
         return route.row.name if route is not None and route.call is None else ""
+
+    def name_model(self, request: HttpRequest) -> str:
+        """Return the name of the model that *request* is for, whatever its protocol."""
+        route = self._find(request)
+        return route.row.name if route is not None else ""
 
     # ------------------------------------------------------------ what plugins add
 
@@ -146,7 +161,7 @@ class FrontEndView:
         return request.route or router.find(request.method, request.target, request.headers)
 
     def add_metrics(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Have ``/metrics`` show what *collect* returns."""
+        """Add what *collect* returns to ``/metrics``."""
         self.collectors.append(collect)
 
     def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
@@ -201,49 +216,9 @@ class FrontEndView:
         self._core.control.say(Operate(id_, operation))
 
     def operate(self, operation: Operation, wait_s: float = 0.0) -> OperationRow:
-        """Have *operation* begun; return its row at its end, or after *wait_s* seconds."""
+        """Begin *operation*; return its row at its end, or after *wait_s* seconds."""
         return operations.operate(self, operation, wait_s)
 
     def wait_for_table(self, timeout_s: float) -> None:
         """Return when a new routing table has arrived, or after *timeout_s* seconds."""
         self._core.control.wait_for_table(timeout_s)
-
-
-def _statistics_of(counts: VersionCounts) -> ModelStatistics:
-    stages = counts.stages.values()
-    return ModelStatistics(
-        statuses=counts.statuses,
-        response_s=counts.response_s,
-        inputs=sum(stage.tasks for stage in stages),
-        batches=sum(stage.batches for stage in stages),
-        queue_s=sum(stage.queue_s for stage in stages),
-        predict_s=sum(stage.predict_s for stage in stages),
-        durations=counts.durations,
-        waiting=counts.waiting,
-        running=counts.running,
-    )
-
-
-def models_of(table: Table) -> dict[str, ModelView]:
-    """Return the models of *table* by name."""
-    return {row.name: _view_of(row, table.models) for row in table.models}
-
-
-def _view_of(row: ModelRow, models: Sequence[ModelRow]) -> ModelView:
-    others = {each.version: _version_of(each, row.name, models) for each in row.versions}
-    view = replace(_version_of(row, row.name, models), others=others)
-    for alias, version in row.traffic.aliases.items():
-        if (found := view.find_version(version)) is not None:
-            others.setdefault(alias, found)
-    return view
-
-
-def _version_of(row: ModelRow, name: str, models: Sequence[ModelRow]) -> ModelView:
-    return ModelView(
-        name=name,
-        version=row.version,
-        interface=predict_interface(row, models),
-        max_batch_size=row.max_batch_size,
-        directory=Path(row.directory) if row.directory else None,
-        source=next((str(each.value) for each in row.settings if each.name == "path"), ""),
-    )

@@ -35,8 +35,9 @@ __all__ = ["call_application"]
 
 #: fields that the transport writes, or that are members of the response
 OURS = frozenset(("connection", "content-length", "content-type", "date", "transfer-encoding"))
+FRAMING: Final = ("CONTENT_LENGTH", "TRANSFER_ENCODING")  #: the body is whole, and not in chunks
 STUCK_S: Final = 30.0  #: how long a client may take nothing of a stream
-LOOK_S: Final = 0.02  #: how often a stream looks whether its client has taken a piece
+POLL_S: Final = 0.02  #: how often a stream checks whether its client has taken a piece
 
 log = logging.getLogger("servekit.frontend")
 
@@ -144,7 +145,7 @@ class ApplicationStream:
         while self._writer.is_waiting and not self._exchange.is_closed:
             if monotonic() > deadline:
                 self._exchange.reset()
-            gevent.sleep(LOOK_S)
+            gevent.sleep(POLL_S)
         return not self._exchange.is_closed
 
 
@@ -181,6 +182,6 @@ def _environ(
         key = name.decode("latin-1").upper().replace("-", "_")
         if key == "CONTENT_TYPE":
             environ[key] = value.decode("latin-1")
-        elif key != "CONTENT_LENGTH" and b"_" not in name:  # a-b and a_b must not be confused
+        elif key not in FRAMING and b"_" not in name:  # a-b and a_b must not be confused
             environ["HTTP_" + key] = value.decode("latin-1")
     return environ

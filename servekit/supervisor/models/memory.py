@@ -8,7 +8,7 @@ from typing import Protocol
 from servekit.settings import Settings
 from servekit.supervisor.models.host import Measured
 from servekit.supervisor.models.model import Model
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.replicas.load_queue import BASE_BYTES
 from servekit.system.cgroups import memory_groups
 from servekit.system.processes import proportional_bytes
@@ -41,7 +41,7 @@ class ModelMemory:
         self._models = models
         self._group_bytes = int(min((g.limit for g in memory_groups()), default=0) * SHARE)
         self._measured: dict[tuple[str, str], int] = {}
-        self._measured_at: dict[ReplicaSet, float] = {}
+        self._measured_at: dict[ModelVersion, float] = {}
 
     @property
     def limit(self) -> int:
@@ -54,7 +54,7 @@ class ModelMemory:
         return self._measured.get((version.prepared.name, version.version), estimate)
 
     @property
-    def _loaded(self) -> list[ReplicaSet]:
+    def _loaded(self) -> list[ModelVersion]:
         """The versions that take memory, those whose workers leave too."""
         every = (version for model in self._models for version in model.versions)
         return [version for version in every if version.replicas or version.pids]

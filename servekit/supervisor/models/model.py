@@ -9,7 +9,7 @@ from servekit.settings.deployments import Replicas
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.loader import Loader
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.models.saved_models import SavedModel, SavedVersion
 from servekit.supervisor.models.table_rows import unprepared_row
 from servekit.supervisor.models.traffic import ModelTraffic
@@ -18,7 +18,7 @@ from servekit.supervisor.models.versions import Versions
 from servekit.supervisor.models.work import ModelWork
 from servekit.supervisor.preparing.messages import PreparedModel
 
-__all__ = ["Model"]
+__all__ = ["Model", "saved_version"]
 
 
 class Model:
@@ -31,7 +31,7 @@ class Model:
         source: VersionSource,
         load: "Callable[[Model], object]",
     ) -> None:
-        """Know only the source.
+        """Load nothing yet.
 
         :param number: tells models apart while their names are not known.
         :param load: loads a model that was asked to load while it was busy.
@@ -45,7 +45,7 @@ class Model:
         self.traffic = ModelTraffic(self.versions, host.changed)
         self.scaled: dict[str, Replicas] = {}  #: replicas that were set at run time, by stage
         self.previous: SavedVersion | None = None  #: the default version before
-        self.kept: ReplicaSet | None = None  #: it too, while it stays loaded
+        self.kept: ModelVersion | None = None  #: it too, while it stays loaded
         self.missing: list[SavedVersion] = []  #: that an earlier server had, and this one has not
         self.work = ModelWork(host.loop, lambda: load(self))
         self.is_changed = False  #: at run time, by an operation
@@ -130,7 +130,7 @@ class Model:
 
     # ------------------------------------------------------------------ loading
 
-    async def prepare(self, source: VersionSource, scaled: Mapping[str, Replicas]) -> ReplicaSet:
+    async def prepare(self, source: VersionSource, scaled: Mapping[str, Replicas]) -> ModelVersion:
         """Return a version of *source* that has no replicas yet.
 
         :param scaled: numbers of replicas that were set at run time, by stage.
@@ -145,7 +145,7 @@ class Model:
             version.begin_as(self.versions.default)
         return version
 
-    async def try_out(self, candidate: ReplicaSet) -> None:
+    async def try_out(self, candidate: ModelVersion) -> None:
         """Load *candidate* next to what serves; no request reaches it yet.
 
         :raises LoadFailed: a worker died, or another model has one of its paths.
@@ -156,7 +156,7 @@ class Model:
             self.versions.abandon(candidate)
             raise LoadFailed(problem)
 
-    def make_default(self, version: ReplicaSet) -> ReplicaSet | None:
+    def make_default(self, version: ModelVersion) -> ModelVersion | None:
         """Let *version* answer in place of the default version, which is returned.
 
         What was directed to the old version by its name is directed to the new one.
@@ -191,12 +191,12 @@ class Model:
         )
 
     def restore(self, saved: SavedModel) -> None:
-        """Be as *saved* says; the versions besides the default are missing until they load."""
+        """Restore *saved*; the versions besides the default are missing until they load."""
         self.is_changed = True
         self.scaled, self.previous = saved.scaled, saved.previous
         self.traffic.wanted, self.missing = saved.traffic, saved.others
 
 
-def saved_version(version: ReplicaSet) -> SavedVersion:
+def saved_version(version: ModelVersion) -> SavedVersion:
     """Return what is needed to load *version* again."""
     return SavedVersion(version.source, version.version, version.scaled)

@@ -10,8 +10,8 @@ from servekit.ipc.control import Wanted
 from servekit.ipc.counters import Counters
 from servekit.ipc.model_counters import read_activity
 from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.models.registry import ModelRegistry
-from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.models.uses import Uses
 from servekit.supervisor.os.coroutines import run_coroutine, sleep
 from servekit.supervisor.replicas.lifecycle import State
@@ -19,8 +19,8 @@ from servekit.supervisor.reporting import notices
 
 __all__ = ["OnDemand"]
 
-LOOK_S = 1.0  #: between two looks at what is used
-LEAVING_S = 0.02  #: between two looks whether workers have left
+POLL_S = 1.0  #: how often to check what is used
+LEFT_POLL_S = 0.02  #: how often to check whether workers have left
 
 
 class OnDemand:
@@ -30,8 +30,8 @@ class OnDemand:
         """Look at *counters* once a second, as soon as the loop runs."""
         self._registry = registry
         self._uses = Uses(partial(read_activity, counters))
-        self._wanted: deque[ReplicaSet] = deque()
-        registry.loop.call_later(LOOK_S, self._look)
+        self._wanted: deque[ModelVersion] = deque()
+        registry.loop.call_later(POLL_S, self._look)
 
     def wanted(self, wanted: Wanted) -> None:
         """Load a version that a request waits for, unless it is loaded already."""
@@ -53,7 +53,7 @@ class OnDemand:
                 self._wanted.popleft()
                 self._registry.changed()
 
-    async def _wake(self, version: ReplicaSet) -> None:
+    async def _wake(self, version: ModelVersion) -> None:
         version.refusal, reporter = "", self._registry.reporter
         if problem := await self._make_room(version):
             self._refuse(version, problem)
@@ -66,17 +66,17 @@ class OnDemand:
                 version.sleep()
                 self._refuse(version, f"cannot be launched: {error.strerror}")
 
-    def _refuse(self, version: ReplicaSet, reason: str) -> None:
+    def _refuse(self, version: ModelVersion, reason: str) -> None:
         version.refuse(reason)
         self._registry.reporter.notice(notices.model_failed(version.prepared.label, reason))
 
-    def _is_served(self, version: ReplicaSet) -> bool:
+    def _is_served(self, version: ModelVersion) -> bool:
         """Whether *version* is here still, and the server does not end."""
         return any(
             version in model.versions.served for model in self._registry if not model.is_stopping
         )
 
-    async def _make_room(self, version: ReplicaSet) -> str:
+    async def _make_room(self, version: ModelVersion) -> str:
         """Let others sleep until there is room for *version*; return why there is none, or "".
 
         Those that work or load at the moment are given time until the requests for *version* end.
@@ -90,7 +90,7 @@ class OnDemand:
                 return "no other model could be unloaded in time"
             if not self._has_leaving() and (victim := self._least_used()) is not None:
                 self._let_sleep(victim, f"unloaded to make room for {version.prepared.label}")
-            await sleep(loop, LEAVING_S)
+            await sleep(loop, LEFT_POLL_S)
         return ""
 
     def _has_leaving(self) -> bool:
@@ -98,19 +98,19 @@ class OnDemand:
         versions = (version for model in self._registry for version in model.versions)
         return any(version.is_asleep and version.pids for version in versions)
 
-    def _least_used(self) -> ReplicaSet | None:
+    def _least_used(self) -> ModelVersion | None:
         """Return the version to unload next, if one can be."""
         self._uses.look()
         idle = [version for version in self._awake() if not self._uses.is_busy(version)]
         return max(idle, key=self._uses.idle_s, default=None)
 
-    def _let_sleep(self, version: ReplicaSet, reason: str) -> None:
+    def _let_sleep(self, version: ModelVersion, reason: str) -> None:
         self._registry.reporter.notice(notices.model_asleep(version.prepared.label, reason))
         version.sleep()
 
     def _look(self) -> None:
         """Let versions sleep whose time without a request is over."""
-        self._registry.loop.call_later(LOOK_S, self._look)
+        self._registry.loop.call_later(POLL_S, self._look)
         awake = list(self._awake())
         if awake:
             self._uses.look()
@@ -128,9 +128,9 @@ class OnDemand:
         memory.measure()
         is_over = memory.taken > memory.limit and not self._has_leaving()
         if is_over and (victim := self._least_used()) is not None:
-            self._let_sleep(victim, "unloaded: the models take more memory than they may")
+            self._let_sleep(victim, "unloaded: the models exceed models_memory")
 
-    def _awake(self) -> Iterator[ReplicaSet]:
+    def _awake(self) -> Iterator[ModelVersion]:
         """Yield the versions that could be unloaded now; one that loads counts as used."""
         for model in self._registry:
             for version in [] if is_held(model) else model.versions.served:

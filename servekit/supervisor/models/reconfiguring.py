@@ -30,7 +30,8 @@ def reconfigure(
             model.configured = ""
             run_coroutine(registry.loop, _dismiss(registry, model))
         elif source.text != model.configured:
-            _point(model, source)
+            model.configured = source.text
+            run_coroutine(registry.loop, _point(registry, model, source))
     texts = {source.text for source in sources}
     registry.unloaded = [gone for gone in registry.unloaded if gone.configured in texts]
     unloaded = {gone.configured for gone in registry.unloaded}
@@ -42,8 +43,15 @@ def reconfigure(
     registry.load_all()
 
 
-def _point(model: Model, source: ModelSource) -> None:
-    model.configured, model.source = source.text, VersionSource(source.path, source.name)
+async def _point(registry: ModelRegistry, model: Model, source: ModelSource) -> None:
+    """Load *model* from *source*, as soon as nothing else is done to it."""
+    was_busy = bool(model.work.doing)
+    await model.work.until_idle()
+    if model.configured != source.text:
+        return  # it has been changed again
+    model.source = VersionSource(source.path, source.name)
+    if was_busy:
+        registry.load(model)
 
 
 async def _dismiss(registry: ModelRegistry, model: Model) -> None:

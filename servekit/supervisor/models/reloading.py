@@ -3,7 +3,7 @@
 
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.model import Model
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.models.version_source import LoadFailed, VersionSource
 from servekit.supervisor.reporting import notices
 
@@ -41,7 +41,7 @@ async def _load_missing(host: ModelHost, model: Model) -> None:
             model.versions.publish(version, as_default=False)
 
 
-async def _prepare_first(host: ModelHost, model: Model) -> ReplicaSet:
+async def _prepare_first(host: ModelHost, model: Model) -> ModelVersion:
     """Return the first version: by the configuration, if what was swapped in later is gone.
 
     :raises LoadFailed: it cannot be prepared.
@@ -58,7 +58,7 @@ async def _prepare_first(host: ModelHost, model: Model) -> ReplicaSet:
         return await model.prepare(model.source, model.scaled)
 
 
-def _launch_first(host: ModelHost, model: Model, version: ReplicaSet) -> None:
+def _launch_first(host: ModelHost, model: Model, version: ModelVersion) -> None:
     if problem := host.claims.name_problem(model, version.prepared.name):
         version.files.release()
         raise LoadFailed(problem)
@@ -70,7 +70,7 @@ def _launch_first(host: ModelHost, model: Model, version: ReplicaSet) -> None:
         raise LoadFailed(f"cannot be launched: {error.strerror}") from error
 
 
-async def _follow(host: ModelHost, model: Model, old: ReplicaSet, new: ReplicaSet) -> None:
+async def _follow(host: ModelHost, model: Model, old: ModelVersion, new: ModelVersion) -> None:
     """Let *new* take the place of *old* if its content differs; *old* serves until then."""
     reporter, prepared = host.reporter, new.prepared
     if prepared.is_same(old.prepared):

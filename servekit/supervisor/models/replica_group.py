@@ -19,7 +19,7 @@ class ReplicaGroup:
     """Makes replicas and sockets for them, and closes those that are gone."""
 
     def __init__(self, host: ModelHost, owner: Owner, numbered: tuple[Iterator[int], str]) -> None:
-        """Have no replica yet.
+        """Begin without replicas.
 
         :param numbered: yields numbers that no other replica of the model has, or had; and the
             prefix of the names of their sockets.
@@ -76,7 +76,7 @@ class ReplicaGroup:
         return replica
 
     def drop(self, replicas: list[Replica]) -> None:
-        """Have *replicas*, which are to be retired, no longer."""
+        """Move *replicas* to the retired ones."""
         for replica in replicas:
             self.replicas.remove(replica)
             self._retired.append(replica)

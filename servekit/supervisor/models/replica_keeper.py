@@ -59,7 +59,7 @@ class ReplicaKeeper:
         prepared, settings = self._prepared, self._host.settings
         if replica.generation > 1:
             self._host.reporter.tally.restarted(prepared.name, prepared.version)
-        stage = next(each for each in prepared.stages if each.name == replica.stage)
+        stage = prepared.stage(replica.stage)
         count, total = self._version.counts[stage.name], self._host.total_replicas()
         boot = boot_of(prepared, stage, settings, replica, count, total)
         parent = self._parents.get(stage.name)
@@ -67,7 +67,7 @@ class ReplicaKeeper:
 
     def _when_preloaded(self, replica: Replica, call: Callable[[], object]) -> None:
         """Call *call* when the imports of the stage of *replica* are done, if it preloads."""
-        stage = next(each for each in self._prepared.stages if each.name == replica.stage)
+        stage = self._prepared.stage(replica.stage)
         if stage.preload and stage.name not in self._parents and not self._is_closed:
             subject, reporter = subject_of(self._prepared.name, stage.name, 0), self._host.reporter
             place = place_of(self._prepared.label, stage.name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from servekit.settings.deployments import Replicas
 from servekit.supervisor.models.host import ModelHost
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.models.version_source import LoadFailed, VersionSource
 from servekit.supervisor.os.coroutines import Conditions
 from servekit.supervisor.preparing.messages import PreparedModel
@@ -19,28 +19,32 @@ class Versions:
     """Keeps the workers of each version; the routing table names the default and the others."""
 
     def __init__(self, host: ModelHost, sockets: str) -> None:
-        """Have no version yet; *sockets* is the prefix of the names of the model's sockets."""
+        """Begin without a version; *sockets* is the prefix of the names of the model's sockets."""
         self._host = host
         self._sockets = sockets
         self._indexes = itertools.count()  # for replicas: no index is used twice
-        self._hidden: list[ReplicaSet] = []  # on trial, or set aside
-        self._leaving: dict[ReplicaSet, str] = {}  # and why
+        self._hidden: list[ModelVersion] = []  # on trial, or set aside
+        self._leaving: dict[ModelVersion, str] = {}  # and why
         self._is_stopping = False
         self._conditions = Conditions()
-        self.default: ReplicaSet | None = None
-        self.others: list[ReplicaSet] = []
+        self.default: ModelVersion | None = None
+        self.others: list[ModelVersion] = []
         self.until = self._conditions.until
 
-    def __iter__(self) -> Iterator[ReplicaSet]:
+    def __iter__(self) -> Iterator[ModelVersion]:
         """Iterate over all versions that have workers."""
         return iter([*self.served, *self._hidden, *self._leaving])
 
     @property
-    def served(self) -> list[ReplicaSet]:
+    def served(self) -> list[ModelVersion]:
         """Those that requests can reach, the default first."""
         return [*([self.default] if self.default else []), *self.others]
 
-    def find(self, version: str) -> ReplicaSet | None:
+    def is_kept(self, version: ModelVersion) -> bool:
+        """Whether *version* is loaded, and not about to leave."""
+        return version in self.served or version in self._hidden
+
+    def find(self, version: str) -> ModelVersion | None:
         """Return the version with this name, if it is served."""
         return next((each for each in self.served if each.version == version), None)
 
@@ -52,15 +56,15 @@ class Versions:
         files: ModelFiles,
         source: VersionSource,
         scaled: Mapping[str, Replicas],
-    ) -> ReplicaSet:
+    ) -> ModelVersion:
         """Return a version without replicas.
 
         :param scaled: numbers of replicas that were set at run time, by stage.
         """
         numbered = (self._indexes, self._sockets)
-        return ReplicaSet(self._host, prepared, files, source, scaled, numbered, self._on_change)
+        return ModelVersion(self._host, prepared, files, source, scaled, numbered, self._on_change)
 
-    def launch_first(self, first: ReplicaSet) -> None:
+    def launch_first(self, first: ModelVersion) -> None:
         """Make *first* the default version, and boot it however often it fails, or on demand.
 
         :raises OSError: its sockets cannot be made; there is no version then.
@@ -76,18 +80,18 @@ class Versions:
             raise
         self.default = first
 
-    def hide(self, candidate: ReplicaSet) -> None:
+    def hide(self, candidate: ModelVersion) -> None:
         """Take *candidate* in, on trial: no request reaches it until ``publish``."""
         candidate.is_trial = True
         self._hidden.append(candidate)
 
-    def set_aside(self, version: ReplicaSet) -> None:
+    def set_aside(self, version: ModelVersion) -> None:
         """Let no request reach *version*, which is not the default; ``publish`` is the reverse."""
         self.others.remove(version)
         self._hidden.append(version)
         self._host.changed()
 
-    async def try_out(self, candidate: ReplicaSet) -> None:
+    async def try_out(self, candidate: ModelVersion) -> None:
         """Boot *candidate* next to the others; return when all its replicas serve.
 
         :raises LoadFailed: a worker died; the others of *candidate* are stopped.
@@ -104,7 +108,7 @@ class Versions:
 
     # ------------------------------------------------------------------ who is served
 
-    def publish(self, version: ReplicaSet, *, as_default: bool) -> None:
+    def publish(self, version: ModelVersion, *, as_default: bool) -> None:
         """Let requests reach *version*.
 
         A default version that it replaces stays served under its own name, or is set aside if
@@ -128,19 +132,19 @@ class Versions:
             version.announce_loaded()
         self._host.changed()
 
-    def retire(self, version: ReplicaSet, reason: str = "replaced") -> None:
+    def retire(self, version: ModelVersion, reason: str = "replaced") -> None:
         """Let no request reach *version* any more; its workers leave after their batches."""
         self._part(version, reason)
         version.retire()
         self._on_change()
 
-    def abandon(self, version: ReplicaSet) -> None:
+    def abandon(self, version: ModelVersion) -> None:
         """Stop the workers of *version*, which answered nothing."""
         self._part(version, "replaced")
         version.stop()
         self._on_change()
 
-    def _part(self, version: ReplicaSet, reason: str) -> None:
+    def _part(self, version: ModelVersion, reason: str) -> None:
         for group in (self._hidden, self.others):
             if version in group:
                 group.remove(version)

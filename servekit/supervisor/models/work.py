@@ -33,7 +33,7 @@ class ModelWork:
 
     @contextmanager
     def occupied(self, what: str) -> Iterator[None]:
-        """Be busy with *what* as long as the ``with``."""
+        """Note that it is busy with *what* during the ``with``."""
         self.doing = what
         try:
             yield
@@ -45,5 +45,6 @@ class ModelWork:
             self._conditions.check()
 
     async def until_idle(self) -> None:
-        """Return once nothing is done."""
-        await self._conditions.until(lambda: not self.doing)
+        """Return once nothing is done, and nothing has begun before the caller continues."""
+        while self.doing:
+            await self._conditions.until(lambda: not self.doing)

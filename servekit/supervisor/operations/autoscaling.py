@@ -11,7 +11,7 @@ from servekit.ipc.model_counters import StageCounts
 from servekit.ipc.operations import AUTOSCALE, DONE
 from servekit.settings.deployments import ReplicaRange
 from servekit.supervisor.models.model import Model
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.operations.progress import OperationFailed
 from servekit.supervisor.operations.scale_rule import ScaleRule
 from servekit.supervisor.operations.server import OperatedServer
@@ -23,7 +23,7 @@ from servekit.supervisor.reporting.notices import model_scaled, replica_grown
 
 __all__ = ["Autoscaler"]
 
-INTERVAL_S = 0.5  #: between two looks
+POLL_S = 0.5
 PAUSE_S = 60.0  #: after a replica that could not be added, or after a replacement
 NO_COUNTS = StageCounts(0, 0.0, 0.0, 0, 0)
 
@@ -31,7 +31,7 @@ NO_COUNTS = StageCounts(0, 0.0, 0.0, 0, 0)
 class StageScaler:
     """Looks after one stage of one version."""
 
-    def __init__(self, server: OperatedServer, version: ReplicaSet, stage: PreparedStage) -> None:
+    def __init__(self, server: OperatedServer, version: ModelVersion, stage: PreparedStage) -> None:
         """Change nothing yet."""
         self._server, self._version, self._stage = server, version, stage
         self._rule = ScaleRule(stage.max_delay_s)
@@ -95,7 +95,7 @@ class StageScaler:
             self._scales_at = now + PAUSE_S
 
     def _resize(self, count: int, reason: str) -> Replica | None:
-        """Have *count* replicas; return one that is new, if there is one.
+        """Set the number of replicas to *count*; return a new one, if there is one.
 
         :raises OSError: its socket cannot be made.
         """
@@ -143,11 +143,11 @@ class Autoscaler:
     def __init__(self, server: OperatedServer) -> None:
         """Look at nothing yet."""
         self._server = server
-        self._scalers: dict[tuple[ReplicaSet, str], StageScaler] = {}
+        self._scalers: dict[tuple[ModelVersion, str], StageScaler] = {}
 
     def begin(self) -> None:
         """Look now and then, as long as the loop runs."""
-        self._server.loop.call_later(INTERVAL_S, self.begin)
+        self._server.loop.call_later(POLL_S, self.begin)
         self.look(monotonic())
 
     def look(self, now: float) -> None:
@@ -162,7 +162,7 @@ class Autoscaler:
             else:
                 scaler.look(now)
 
-    def _cared_for(self) -> Iterator[tuple[Model, ReplicaSet, PreparedStage]]:
+    def _cared_for(self) -> Iterator[tuple[Model, ModelVersion, PreparedStage]]:
         for model in self._server.registry:
             for version in model.versions.served if not model.is_stopping else []:
                 is_off = version is model.kept or version.is_asleep

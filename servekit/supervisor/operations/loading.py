@@ -3,7 +3,7 @@
 
 from servekit.ipc.operations import Load, ReloadModels, Unload
 from servekit.supervisor.models.model import Model
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.operations.progress import OperationFailed, Progress
 from servekit.supervisor.operations.server import (
     CONFLICT,
@@ -34,6 +34,7 @@ async def load_model(
             model = server.idle_model(name)
             with model.work.occupied("load"):
                 await add_version(server, model, order, progress)
+            model.is_changed = True
             return
         _require_name(server, newcomer, version)
         await _admit(server, newcomer, version, progress)
@@ -46,8 +47,8 @@ async def load_model(
             registry.remove(newcomer)
 
 
-def _require_name(server: OperatedServer, newcomer: Model, version: ReplicaSet) -> None:
-    """Pass if no other model has the name of *version*.
+def _require_name(server: OperatedServer, newcomer: Model, version: ModelVersion) -> None:
+    """Check that no other model has the name of *version*.
 
     :raises OperationFailed: one has it, or one that differs in case only.
     """
@@ -78,7 +79,7 @@ async def add_version(
 
 
 async def _admit(
-    server: OperatedServer, model: Model, version: ReplicaSet, progress: Progress
+    server: OperatedServer, model: Model, version: ModelVersion, progress: Progress
 ) -> None:
     """Load *version*, or let it sleep until a request asks for it, as its settings say.
 
@@ -94,7 +95,7 @@ async def _admit(
 
 
 def check_unload(order: Unload, model: Model) -> None:
-    """Pass if the version that *order* names, if it names one, has no traffic.
+    """Check that the version that *order* names, if it names one, has no traffic.
 
     :raises OperationFailed: it has, or there is no such version.
     """

@@ -3,7 +3,7 @@
 
 from servekit.ipc.operations import Swap
 from servekit.supervisor.models.model import Model, saved_version
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.operations.progress import OperationFailed, Progress
 from servekit.supervisor.operations.server import UNPROCESSABLE, OperatedServer
 from servekit.supervisor.operations.watching import BoundCrossed, Watch
@@ -20,8 +20,8 @@ class OneByOne:
         model: Model,
         order: Swap,
         progress: Progress,
-        old: ReplicaSet,
-        new: ReplicaSet,
+        old: ModelVersion,
+        new: ModelVersion,
     ) -> None:
         """Change nothing yet; *new* has no replicas.
 
@@ -100,7 +100,7 @@ class OneByOne:
         with self._progress.step("roll back", reason):
             for stage, count in self._old_counts.items():
                 old.resize(stage, count)
-            await model.versions.until(lambda: old.is_loaded)
+            await model.versions.until(lambda: old.is_loaded or old.is_asleep)
             model.traffic.all_to_default()
             if model.versions.default is not old:
                 model.make_default(old)

@@ -45,7 +45,7 @@ __all__ = ["Operations"]
 Work = Coroutine[Any, Any, None]
 UNAVAILABLE = 503
 KEPT_S = 600.0  #: how long the row of an operation stays after its end
-MOST = 100  #: rows; those that run are kept, however many there are
+MAX_ROWS = 100  #: those that run are kept, however many there are
 
 
 class Operations:
@@ -58,7 +58,7 @@ class Operations:
         on_change: Callable[[], object],
         save: Callable[[], object],
     ) -> None:
-        """Have none yet.
+        """Begin without operations.
 
         :param is_serving: whether the start of the server is over, and its end has not begun.
         :param on_change: publishes the routing table.
@@ -75,7 +75,7 @@ class Operations:
         """Those that run, and those that have ended lately; the newest last."""
         earliest = time() - KEPT_S
         known = list(self._rows.values())
-        return [row for row in known if row.state == RUNNING or row.ended >= earliest][-MOST:]
+        return [row for row in known if row.state == RUNNING or row.ended >= earliest][-MAX_ROWS:]
 
     def begin(self, operate: Operate) -> None:
         """Begin an operation, or note at once why that is not possible."""
@@ -90,6 +90,9 @@ class Operations:
             self._begin(operation, progress)
         except OperationFailed as error:
             self._fail(progress, error)
+        except Exception as error:
+            self._fail(progress, OperationFailed(500, f"internal error: {error!r}"))
+            raise
 
     def _begin(self, operation: Operation, progress: Progress) -> None:
         """Check *operation* and start what carries it out.
@@ -173,4 +176,4 @@ def _change_traffic(model: Model, order: SetTraffic) -> None:
 
 
 async def _nothing() -> None:
-    """Be what is left to do of an operation that is done at once."""
+    """Do nothing: the operation is done already."""

@@ -11,7 +11,7 @@ from servekit.supervisor.operations.server import (
     prepare_version,
     version_of,
 )
-from servekit.supervisor.operations.swapping import let_go
+from servekit.supervisor.operations.swapping import kept_version, let_go
 
 __all__ = ["check_roll_back", "roll_back"]
 
@@ -19,7 +19,7 @@ KEEP_S = 60.0  #: how long the version that is left stays loaded, as after a swa
 
 
 def check_roll_back(model: Model) -> None:
-    """Pass if there is a version to go back to.
+    """Check that there is a version to go back to.
 
     :raises OperationFailed: there is none.
     """
@@ -35,7 +35,7 @@ async def roll_back(server: OperatedServer, model: Model, progress: Progress) ->
     """
     wanted, current = model.previous, version_of(model, "")
     assert wanted is not None
-    version = model.kept or model.versions.find(wanted.version)
+    version = kept_version(model) or model.versions.find(wanted.version)
     if version is None or version is current:
         version = await prepare_version(model, wanted.source, progress)
         if version.version != wanted.version:

@@ -19,7 +19,7 @@ class ScaleRule:
     """Judges one stage by samples of its counts; the clock is the caller's."""
 
     def __init__(self, delay_s: float) -> None:
-        """Have no samples yet.
+        """Begin without samples.
 
         :param delay_s: for which the stage lets tasks wait to fill a batch; not counted as queue.
         """

@@ -6,7 +6,7 @@ from servekit.ipc.operations import Scale
 from servekit.settings.deployments import ReplicaRange, Replicas
 from servekit.settings.model_tables import replica_range
 from servekit.supervisor.models.model import Model
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.operations.progress import OperationFailed, Progress
 from servekit.supervisor.operations.server import (
     NO_MEMORY,
@@ -18,11 +18,9 @@ from servekit.supervisor.replicas.lifecycle import State
 
 __all__ = ["check_scale", "scale"]
 
-MOST = 1024  #: replicas of a stage
-
 
 def check_scale(order: Scale, model: Model) -> None:
-    """Pass if *order* makes sense.
+    """Check that *order* makes sense.
 
     :raises OperationFailed: it does not, or *model* has no such version or stage.
     """
@@ -44,8 +42,8 @@ def wanted_by(order: Scale) -> Replicas:
             return ReplicaRange(**replica_range("replicas", order.replicas))
         except ValueError as error:
             raise OperationFailed(UNPROCESSABLE, str(error)) from error
-    if not 1 <= order.replicas <= MOST:
-        raise OperationFailed(UNPROCESSABLE, f"replicas: {order.replicas} is not 1 to {MOST}")
+    if order.replicas < 1:
+        raise OperationFailed(UNPROCESSABLE, "replicas: a stage needs at least 1")
     return order.replicas
 
 
@@ -76,12 +74,12 @@ def _shown(wanted: Replicas) -> str:
     return counted(wanted, "replica") if isinstance(wanted, int) else f"{wanted} replicas"
 
 
-def _number(wanted: Replicas, version: ReplicaSet, stage: str) -> int:
+def _number(wanted: Replicas, version: ModelVersion, stage: str) -> int:
     return wanted if isinstance(wanted, int) else wanted.nearest(version.counts[stage])
 
 
 async def _resize(
-    server: OperatedServer, model: Model, version: ReplicaSet, stage: str, count: int
+    server: OperatedServer, model: Model, version: ModelVersion, stage: str, count: int
 ) -> None:
     before = version.counts[stage]
     server.require_memory(version, count - before, 0)

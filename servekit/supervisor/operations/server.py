@@ -12,8 +12,8 @@ from servekit.ipc.model_counters import VersionCounts, read_version
 from servekit.settings.models import ModelSource
 from servekit.settings.values import is_url
 from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.models.registry import ModelRegistry
-from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.models.traffic import WrongTraffic
 from servekit.supervisor.models.version_source import LoadFailed, LoadRefused, VersionSource
 from servekit.supervisor.operations.progress import OperationFailed, Progress
@@ -21,7 +21,18 @@ from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.resources import available_bytes
 from servekit.supervisor.replicas.load_queue import BASE_BYTES
 
-__all__ = ["CONFLICT", "FORBIDDEN", "NOT_FOUND", "NO_MEMORY", "UNPROCESSABLE", "OperatedServer"]
+__all__ = [
+    "CONFLICT",
+    "FORBIDDEN",
+    "NOT_FOUND",
+    "NO_MEMORY",
+    "UNPROCESSABLE",
+    "OperatedServer",
+    "load_version",
+    "prepare_version",
+    "source_of",
+    "version_of",
+]
 
 FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, NO_MEMORY = 403, 404, 409, 422, 507
 
@@ -62,8 +73,8 @@ class OperatedServer:
             raise OperationFailed(CONFLICT, f"{name} is busy: {model.work.doing}; try again later")
         return model
 
-    def require_memory(self, version: ReplicaSet, replicas: int, size_bytes: int) -> None:
-        """Pass if there is memory for *replicas* more of *version*, as far as that is known.
+    def require_memory(self, version: ModelVersion, replicas: int, size_bytes: int) -> None:
+        """Check that there is memory for *replicas* more of *version*, as far as that is known.
 
         :param size_bytes: of weights that are not in memory yet; replicas that map them share them.
         :raises OperationFailed: there is not.
@@ -78,7 +89,7 @@ class OperatedServer:
             raise OperationFailed(NO_MEMORY, reason)
 
 
-def version_of(model: Model, name: str) -> ReplicaSet:
+def version_of(model: Model, name: str) -> ModelVersion:
     """Return the loaded version that *name*, a version or an alias, means; "" is the default.
 
     :raises OperationFailed: there is none.
@@ -102,8 +113,12 @@ def source_of(path: str, name: str, settings: dict[str, object]) -> VersionSourc
     file = Path(ModelSource(path).file)
     if not is_url(path) and not file.is_absolute():
         raise OperationFailed(UNPROCESSABLE, f"source: {path!r} is not a URL or an absolute path")
-    if not is_url(path) and not file.exists():
-        raise OperationFailed(UNPROCESSABLE, f"source: {path}: no such file or directory")
+    try:
+        if not is_url(path) and not file.exists():
+            raise OperationFailed(UNPROCESSABLE, f"source: {path}: no such file or directory")
+    except OSError as error:  # we may not enter its directory, or the name is too long
+        reason = f"source: {path}: {error.strerror}"
+        raise OperationFailed(UNPROCESSABLE, reason) from error
     source = VersionSource(path, name, {**settings, "path": path})
     try:
         source.deployment  # noqa: B018 - reading it checks the settings
@@ -112,7 +127,7 @@ def source_of(path: str, name: str, settings: dict[str, object]) -> VersionSourc
     return source
 
 
-async def prepare_version(model: Model, source: VersionSource, progress: Progress) -> ReplicaSet:
+async def prepare_version(model: Model, source: VersionSource, progress: Progress) -> ModelVersion:
     """Return a version of *source* without replicas.
 
     :raises OperationFailed: it cannot be prepared.
@@ -129,7 +144,7 @@ async def prepare_version(model: Model, source: VersionSource, progress: Progres
 
 
 async def load_version(
-    server: OperatedServer, model: Model, version: ReplicaSet, progress: Progress
+    server: OperatedServer, model: Model, version: ModelVersion, progress: Progress
 ) -> None:
     """Load *version*, whose workers run their examples; it serves no request yet.
 

@@ -40,13 +40,13 @@ class StateFile:
         laid = [start.saved for start in starts if start.saved is not None]
         for saved in self.saved:
             if saved in laid:
-                text = f"as it was changed at run time: {_described(saved)} ({self._path})"
+                text = f"restored run-time changes: {_described(saved)} ({self._path})"
                 level = "info"
             elif saved.default is None:
                 text = f"was unloaded at run time, and is not loaded ({self._path})"
                 level = "warning"
             else:
-                text = f"the configuration has changed; {self._path} does not count for it"
+                text = f"the configuration has changed since; ignoring {self._path} for this model"
                 level = "warning"
             self._journal.notice(Notice("state_read", saved.name, text, level))
 
@@ -67,7 +67,7 @@ class StateFile:
                 os.fsync(descriptor)
             new.replace(path)
         except OSError as error:
-            text = f"{path} cannot be written: {error.strerror}; a restart will not know the change"
+            text = f"{path} cannot be written: {error.strerror}; the change will be lost on restart"
             self._journal.notice(Notice("state_not_written", "servekit", text, "error"))
 
 

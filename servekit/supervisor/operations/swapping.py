@@ -5,7 +5,7 @@ from time import monotonic
 
 from servekit.ipc.operations import Swap
 from servekit.supervisor.models.model import Model, saved_version
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.operations.one_by_one import OneByOne
 from servekit.supervisor.operations.progress import OperationFailed, Progress
 from servekit.supervisor.operations.server import (
@@ -20,7 +20,7 @@ from servekit.supervisor.operations.server import (
 from servekit.supervisor.operations.watching import BoundCrossed, Watch
 from servekit.supervisor.os.coroutines import sleep
 
-__all__ = ["Replacement", "check_swap", "swap"]
+__all__ = ["Replacement", "check_swap", "kept_version", "let_go", "swap"]
 
 BUSY_S = 1.0  #: until it is tried again to unload a version of a model that is busy
 DRAIN_POLL_S = 0.1
@@ -28,7 +28,7 @@ LONGEST_DRAIN_S = 60.0  #: a stream may last longer; its worker waits for it whe
 
 
 def check_swap(order: Swap, model: Model) -> None:
-    """Pass if *order* makes sense.
+    """Check that *order* makes sense.
 
     :raises OperationFailed: it does not, or *model* does not serve.
     """
@@ -36,11 +36,6 @@ def check_swap(order: Swap, model: Model) -> None:
         raise OperationFailed(UNPROCESSABLE, "give either a source or a version")
     if any(not 0 < share < 100 for share in order.shift) or order.shift != sorted(order.shift):
         raise OperationFailed(UNPROCESSABLE, f"shift: {order.shift} does not grow from 1 to 99")
-    if min(order.step_s, order.watch_s, order.keep_s, order.max_latency_s) < 0:
-        raise OperationFailed(UNPROCESSABLE, "a duration is below 0")
-    if not 0 <= order.max_error_rate <= 1:
-        rate = f"max_error_rate: {order.max_error_rate} is not 0 to 1"
-        raise OperationFailed(UNPROCESSABLE, rate)
     old = version_of(model, "")
     if order.version and version_of(model, order.version) is old:
         raise OperationFailed(CONFLICT, f"{old.version} is the default version already")
@@ -84,8 +79,8 @@ class Replacement:
         model: Model,
         order: Swap,
         progress: Progress,
-        old: ReplicaSet,
-        new: ReplicaSet,
+        old: ModelVersion,
+        new: ModelVersion,
     ) -> None:
         """Change nothing yet."""
         self._server, self._model, self._order = server, model, order
@@ -136,12 +131,12 @@ class Replacement:
 
 
 async def let_go(
-    server: OperatedServer, model: Model, old: ReplicaSet, keep_s: float, progress: Progress
+    server: OperatedServer, model: Model, old: ModelVersion, keep_s: float, progress: Progress
 ) -> None:
     """Wait until *old* has nothing more to do; unload it, now or after *keep_s*."""
     model.previous = saved_version(old)
-    if old.version in model.traffic.named:
-        return
+    if old in model.versions.others and old.version in model.traffic.named:
+        return  # requests reach it under its name
     if not keep_s:
         with progress.step("drain", f"{old.version} finishes its requests and leaves"):
             model.versions.retire(old)
@@ -155,7 +150,7 @@ async def let_go(
             await _drain(server, old)
 
 
-async def _drain(server: OperatedServer, version: ReplicaSet) -> None:
+async def _drain(server: OperatedServer, version: ModelVersion) -> None:
     """Return when no front-end has a request for *version*."""
     end = monotonic() + LONGEST_DRAIN_S
     while monotonic() < end:
@@ -165,18 +160,26 @@ async def _drain(server: OperatedServer, version: ReplicaSet) -> None:
             return
 
 
-def release_kept(model: Model) -> ReplicaSet | None:
+def kept_version(model: Model) -> ModelVersion | None:
+    """Return the version that is kept for a rollback, if it is still loaded and the one before."""
+    kept = model.kept
+    if kept is None or not model.versions.is_kept(kept) or saved_version(kept) != model.previous:
+        return None
+    return kept
+
+
+def release_kept(model: Model) -> ModelVersion | None:
     """Unload the version that is kept for a rollback, and return it if there is one."""
     kept, model.kept = model.kept, None
-    if kept is None or kept is model.versions.default or kept not in model.versions:
+    if kept is None or kept is model.versions.default or not model.versions.is_kept(kept):
         return None
-    if kept.version in model.traffic.named:
+    if kept in model.versions.others and kept.version in model.traffic.named:
         return None
     model.versions.retire(kept)
     return kept
 
 
-def _unload_kept(server: OperatedServer, model: Model, version: ReplicaSet) -> None:
+def _unload_kept(server: OperatedServer, model: Model, version: ModelVersion) -> None:
     """Unload *version* if it is still the one that is kept."""
     if model.kept is not version:
         return

@@ -9,13 +9,13 @@ from time import monotonic
 
 from servekit.ipc.model_counters import DURATIONS, VersionCounts
 from servekit.ipc.operations import Swap
-from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.models.model_version import ModelVersion
 from servekit.supervisor.os.coroutines import sleep
 from servekit.supervisor.os.loop import Loop
 
 __all__ = ["BoundCrossed", "Sample", "Watch", "quantile_s"]
 
-INTERVAL_S = 0.25  #: between two looks
+POLL_S = 0.25  #: between two samples
 WINDOW_S = 5.0  #: what is judged: older errors do not hide new ones, nor the reverse
 MIN_ERRORS = 3  #: fewer may be an accident
 MIN_DURATIONS = 20  #: a percentile of fewer says nothing
@@ -74,7 +74,7 @@ class Watch:
     def __init__(
         self,
         loop: Loop,
-        version: ReplicaSet,
+        version: ModelVersion,
         order: Swap,
         read: Callable[[str, str], VersionCounts],
     ) -> None:
@@ -93,7 +93,7 @@ class Watch:
         """
         end = monotonic() + duration_s
         while (left_s := end - monotonic()) > 0:
-            await sleep(self._loop, min(left_s, INTERVAL_S))
+            await sleep(self._loop, min(left_s, POLL_S))
             self._judge()
 
     def _look(self) -> Sample:

@@ -15,7 +15,7 @@ class Future(Generic[Result]):
     """A result that comes later, awaited by one coroutine."""
 
     def __init__(self) -> None:
-        """Have no result yet."""
+        """Wait for a result."""
         self._results: list[Result] = []
         self.resume: Callable[[], object] = lambda: None
 

@@ -48,13 +48,46 @@ KEPT: Final = {
     ),
 }
 KEPT_NAMES: Final = {MARK}.union(*KEPT.values())
-#: variables that an operator may have set for models: the log warns that workers lack them
-EXPECTED: Final = (
-    *("AWS_*", "AZURE_*", "CUDA*", "GOOGLE_*", "HF_*", "HUGGING*", "JAX_*"),
-    *("KERAS_*", "KMP_*", "LD_PRELOAD", "MALLOC_*", "MKL_*", "NCCL_*", "NVIDIA*", "OMP_*"),
-    *("OPENAI_*", "OPENBLAS_*", "ORT_*", "PYTHON*", "PYTORCH*"),
-    *("TF_*", "TOKENIZERS_*", "TORCH*", "TRANSFORMERS_*", "XLA_*"),
-    *("*_PROXY", "*_proxy"),
+#: variables of shells, sessions, service managers, containers and build tools. The log says at the
+#: usual level that workers lack all others: an operator may have set them for a model
+SURROUNDINGS: Final = (
+    *("COLORTERM", "COLUMNS", "DBUS_*", "DEBIAN_FRONTEND", "DEBUGINFOD_URLS", "DISPLAY", "EDITOR"),
+    *(
+        "GPG_*",
+        "HIST*",
+        "HOSTNAME",
+        "HOSTTYPE",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "LESS*",
+        "LINES",
+    ),
+    *("LISTEN_*", "LS_COLORS", "MACHTYPE", "MAIL", "MAIN*PID", "MANAGERPID", "MEMORY_PRESSURE_*"),
+    *("NOTIFY_SOCKET", "OLDPWD", "OSTYPE", "PAGER", "PS[1-4]", "PWD", "SHELL", "SHLVL", "SSH_*"),
+    *(
+        "SUDO_*",
+        "SYSTEMD_*",
+        "TERM",
+        "TERM_*",
+        "VISUAL",
+        "VTE_*",
+        "WATCHDOG_*",
+        "WAYLAND_*",
+        "XDG_*",
+    ),
+    *("KUBERNETES_*", "*_SERVICE_HOST", "*_SERVICE_PORT", "*_SERVICE_PORT_*"),
+    *("*_PORT_[0-9]*_TCP*", "*_PORT_[0-9]*_UDP*", "container"),
+    *(
+        "CONDA_*",
+        "MAKE*",
+        "MFLAGS",
+        "PIP_*",
+        "PYTEST_*",
+        "PYTHON_SHA256",
+        "PYTHON_VERSION",
+        "UV_*",
+        "VIRTUAL_ENV*",
+    ),
 )
 #: how libraries for linear algebra learn their number of threads
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -90,10 +123,12 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 def withheld(ours: Iterable[str], passed: Sequence[str]) -> dict[str, list[str]]:
     """Return the names in *ours* that no worker sees, by the level to log them at."""
     names = sorted(each for each in ours if not _is_kept(each, passed))
+    services = {name.removesuffix("SERVICE_HOST") + "PORT" for name in names}  # Kubernetes has both
     found: dict[str, list[str]] = {}
     for name in names:
         if not name.startswith((PREFIX, "_")):
-            found.setdefault("info" if _matches(name, EXPECTED) else "debug", []).append(name)
+            is_usual = name in services or _matches(name, SURROUNDINGS)
+            found.setdefault("debug" if is_usual else "info", []).append(name)
     return found
 
 

@@ -7,7 +7,9 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["cause", "oom_kills", "signal_name"]
+from servekit.system import cgroups
+
+__all__ = ["likely_reason", "oom_kills", "signal_name"]
 
 KILLED = {
     True: "killed, likely out of memory",
@@ -21,7 +23,13 @@ FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$'
 
 
 def oom_kills() -> int | None:
-    """Return how many processes the kernel killed because memory ran out; ``None`` if unknown."""
+    """Return how many processes the kernel killed because memory ran out; ``None`` if unknown.
+
+    Those of our control group count: on a shared machine, the memory of others runs out, too.
+    """
+    ours = cgroups.oom_kills()
+    if ours is not None:
+        return ours
     try:
         text = Path("/proc/vmstat").read_text(encoding="ascii")
     except OSError:
@@ -30,7 +38,9 @@ def oom_kills() -> int | None:
     return int(counts[0]) if counts else None
 
 
-def cause(exit_code: int, *, is_out_of_memory: bool | None, last_lines: Sequence[str] = ()) -> str:
+def likely_reason(
+    exit_code: int, *, is_out_of_memory: bool | None, last_lines: Sequence[str] = ()
+) -> str:
     """Return the likely cause in a few words, or "" if the exit code says enough."""
     if exit_code >= 0:
         return ""

@@ -18,7 +18,7 @@ __all__ = ["MARK", "Guard"]
 
 MARK = "_SERVEKIT_RUN"  #: the variable that everything below one supervisor has
 PATIENCE_S = 2.0
-PAUSE_S = 0.01
+POLL_S = 0.01
 
 
 class Guard:
@@ -62,7 +62,7 @@ def _watch(end: int, run_dir: Path) -> None:
     mark = f"{MARK}={run_dir.name}".encode()
     deadline = monotonic() + PATIENCE_S
     while _kill_marked(mark) and monotonic() < deadline:
-        sleep(PAUSE_S)
+        sleep(POLL_S)
     remove_with_twin(run_dir)
 
 

@@ -21,7 +21,7 @@ __all__ = ["Orphans"]
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 REAP_S = 1.0  #: the longest wait until a killed orphan is reaped
-PAUSE_S = 0.005
+POLL_S = 0.005
 MARKED = f"{ORIGIN}=".encode()
 
 
@@ -37,6 +37,7 @@ class Orphans:
         self._run_dir = run_dir
         self._known = known
         self._guard: Guard | None = None
+        self._is_due = False  #: another sweep follows
 
     def adopt(self) -> None:
         """Become their parent (``prctl(2)``), and start the guard that kills them if we are killed.
@@ -52,14 +53,19 @@ class Orphans:
             left = _sweep(self._known() | self._guard_pid, _is_left_behind)
         except OSError:  # no descriptor is left to look with
             left = 1
-        if left:
-            self._loop.call_later(REAP_S, self.sweep)
+        if left and not self._is_due:
+            self._is_due = True
+            self._loop.call_later(REAP_S, self._sweep_again)
+
+    def _sweep_again(self) -> None:
+        self._is_due = False
+        self.sweep()
 
     def end(self) -> None:
         """Kill and reap every child that is left, and end the guard."""
         deadline = monotonic() + REAP_S
         while _sweep(self._guard_pid, lambda _pid: True) and monotonic() < deadline:
-            sleep(PAUSE_S)
+            sleep(POLL_S)
         if self._guard:
             self._guard.close()
 
@@ -73,7 +79,9 @@ def _sweep(known: Container[int], is_to_go: Callable[[int], bool]) -> int:
     dying = 0
     for pid in _children():
         if pid not in known:
-            with suppress(ProcessLookupError, ChildProcessError):
+            with suppress(
+                ProcessLookupError, ChildProcessError, PermissionError
+            ):  # a setuid program
                 if os.waitpid(pid, os.WNOHANG)[0] == 0 and is_to_go(pid):
                     os.kill(pid, signal.SIGKILL)
                     dying += os.waitpid(pid, os.WNOHANG)[0] == 0

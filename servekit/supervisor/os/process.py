@@ -137,7 +137,7 @@ def _start(command: ProcessSpec, environment: dict[str, str]) -> Started:
 
 
 def _fork(command: ProcessSpec, environment: dict[str, str]) -> Started:
-    """Have another process fork it; we adopt it, since that process disowns it."""
+    """Let another process fork it; we adopt it, since that process disowns it."""
     assert command.fork is not None
     reading, writing = os.pipe()
     try:

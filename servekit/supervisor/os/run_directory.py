@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,8 +16,11 @@ from servekit.supervisor.os.memory_directory import memory_twin
 __all__ = [
     "CLIENT_SOCKET",
     "CONTROL_SOCKET",
+    "LONGEST_NAME",
     "MANAGE_SOCKET",
+    "MAX_SOCKET_PATH",
     "OBSERVER_SOCKET",
+    "PREFIX",
     "RunDirectory",
     "remove_with_twin",
     "running",
@@ -28,6 +32,8 @@ MANAGE_SOCKET = "manage.sock"  #: management, for our own user
 OBSERVER_SOCKET = "observer.sock"  #: supervisor and front-ends send events to it
 
 PREFIX = "servekit-run-"
+UNLOCKED = "servekit-new-"  #: begins the name of a directory that is not locked yet
+UNLOCKED_S = 60.0  #: after which such a directory is removed
 LOCK = "lock"  #: holds the pid of the supervisor
 MAX_SOCKET_PATH = 107  # sun_path of unix(7), without its final NUL
 LONGEST_NAME = 20
@@ -44,13 +50,15 @@ class RunDirectory:
         place = _place(parent)
         try:
             _sweep(place)
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+            self.path = Path(tempfile.mkdtemp(prefix=UNLOCKED, dir=place))
         except OSError as error:
             raise StartupError(f"run_dir: {place}: {error.strerror}") from error
         self._lock = -1
         with self.beginning():
             self._lock = _lock(self.path / LOCK, os.O_CREAT)
             os.write(self._lock, str(os.getpid()).encode())
+            # others look for this name: they would take a directory without lock for a dead server
+            self.path = self.path.rename(place / self.path.name.replace(UNLOCKED, PREFIX, 1))
         if len(os.fsencode(self.path)) + LONGEST_NAME > MAX_SOCKET_PATH:
             self.remove()
             raise StartupError(f"run_dir: {place}: too long for the path of a socket")
@@ -98,9 +106,9 @@ def _place(parent: str) -> Path:
     return Path(parent or tempfile.gettempdir()).absolute()
 
 
-def _own(place: Path) -> Iterator[Path]:
+def _own(place: Path, prefix: str = PREFIX) -> Iterator[Path]:
     """Yield the run directories in *place* that are ours."""
-    for path in place.glob(f"{PREFIX}*"):
+    for path in place.glob(f"{prefix}*"):
         with suppress(OSError):
             if path.lstat().st_uid == os.getuid() and not path.is_symlink():
                 yield path
@@ -115,6 +123,10 @@ def _sweep(place: Path) -> None:
             continue
         remove_with_twin(path)
         os.close(lock)
+    for path in _own(place, UNLOCKED):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > UNLOCKED_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _lock(path: Path, flags: int = 0) -> int:

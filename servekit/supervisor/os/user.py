@@ -12,6 +12,7 @@ from servekit.errors import StartupError
 
 __all__ = [
     "ENTERED",
+    "SYSTEM_CACHE",
     "User",
     "cache_for",
     "find_user",
@@ -99,7 +100,7 @@ def open_entry(entry: Path) -> None:
 
 
 def require_readable(user: User, directory: Path, python: str) -> None:
-    """Pass if a worker of *user* can start and read *directory*.
+    """Check that a worker of *user* can start and read *directory*.
 
     :raises StartupError: names what it cannot read.
     """

@@ -50,7 +50,7 @@ def open_url(
 
 
 def require_acceptance(archive: ArchiveInfo, policy: Policy, required: Sequence[str]) -> None:
-    """Pass if no plugin refuses *archive*, and if it keeps every rule of *policy*.
+    """Check that no plugin refuses *archive*, and that it keeps every rule of *policy*.
 
     :param required: names of plugins that must be usable.
     :raises ArchiveRefused: names the reasons; a plugin that fails refuses it too.

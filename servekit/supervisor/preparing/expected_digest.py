@@ -11,7 +11,7 @@ __all__ = ["refuse_late_digest", "require_digest"]
 
 
 def require_digest(path: Path, name: str, deployments: Iterable[Deployment]) -> None:
-    """Pass if the file at *path* has the SHA-256 that *deployments* give the model *name*.
+    """Check that the file at *path* has the SHA-256 that *deployments* give the model *name*.
 
     :raises StartupError: it has another one, or is a directory.
     """
@@ -30,7 +30,7 @@ def require_digest(path: Path, name: str, deployments: Iterable[Deployment]) -> 
 
 
 def refuse_late_digest(name: str, deployments: Iterable[Deployment]) -> None:
-    """Pass if no digest should have been checked before the *name* in the manifest was known.
+    """Check that no digest should have been checked before the *name* in the manifest was known.
 
     :raises StartupError: there is one.
     """

@@ -103,6 +103,10 @@ class PreparedModel(msgspec.Struct, kw_only=True):
         """Name and version."""
         return f"{self.name}/{self.version}"
 
+    def stage(self, name: str) -> PreparedStage:
+        """Return the stage *name*; "" is that of a model without stages."""
+        return next(stage for stage in self.stages if stage.name == name)
+
     def is_same(self, other: "PreparedModel") -> bool:
         """Whether its workers would do the same: same content, same settings."""
         return self.digest == other.digest and _values(self) == _values(other)

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 import servekit_archiver
-from servekit_archiver import Manifest
+from servekit_archiver import EnclosedArchive, Manifest
 
 from servekit.settings.models import ModelSource
 from servekit.settings.values import is_url, split_class
@@ -16,7 +16,7 @@ from servekit.supervisor.preparing.decrypting import decrypt
 from servekit.supervisor.preparing.expected_digest import require_digest
 from servekit.supervisor.preparing.messages import PrepareRequest
 from servekit.supervisor.preparing.one_file import open_class
-from servekit.supervisor.preparing.stamping import stamp
+from servekit.supervisor.preparing.stamping import resolved, stamp
 
 __all__ = ["OpenedModel", "Tell", "open_model"]
 
@@ -47,34 +47,48 @@ def open_model(request: PrepareRequest, cache: Path | None, tell: Tell) -> Opene
     if is_url(request.path):
         progress = _progress("fetching", tell)
         path = open_url(request.path, Path(request.scratch), progress, request.required_plugins)
+    held = None if service or not path.is_dir() else _open_directory(path, request.name)
+    if isinstance(held, EnclosedArchive):
+        path = held.path
     require_digest(path, request.name, request.deployments)
     if service:
         directory, manifest, digest = open_class(path, service, request.name)
         return OpenedModel(
             path=directory, directory=directory, manifest=manifest, digest=digest, measured=path
         )
+    if isinstance(held, OpenedModel):
+        return held
     decrypted = decrypt(path, ModelSource(request.path).shown, request)
     if decrypted:
         path, cache = decrypted, decrypted.parent
-    directory, manifest, digest = _open(path, cache, tell)
+    unpacked = servekit_archiver.unpack(path, cache, _progress("unpacking", tell))
     return OpenedModel(
         path=path,
-        directory=directory,
-        manifest=manifest,
-        digest=digest,
-        measured=directory,
+        directory=unpacked.directory,
+        manifest=held.amend(unpacked.manifest) if held else unpacked.manifest,
+        digest=unpacked.digest,
+        measured=unpacked.directory,
         is_decrypted=decrypted is not None,
     )
 
 
-def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
-    """Return the files, the manifest, and what tells this content from another."""
-    if path.is_dir():
-        directory = path.resolve()  # the path may be a link that leads elsewhere next time
-        manifest = servekit_archiver.load_directory(directory)  # imported when it is wanted
-        return directory, manifest, stamp(directory)
-    unpacked = servekit_archiver.unpack(path, cache, _progress("unpacking", tell))
-    return Path(unpacked.directory), unpacked.manifest, unpacked.digest
+def _open_directory(path: Path, name: str) -> OpenedModel | EnclosedArchive:
+    """Return the model in a directory, or the archive that the directory holds instead.
+
+    :param name: of the model, if the operator has named it; the directory may have a name that no
+        model can have, such as ``/mnt/models``.
+    """
+    directory = resolved(path)  # the path may be a link that leads elsewhere next time
+    found = servekit_archiver.open_directory(directory, name=name)  # imported when it is wanted
+    if isinstance(found, EnclosedArchive):
+        return found
+    return OpenedModel(
+        path=path,
+        directory=directory,
+        manifest=found,
+        digest=stamp(directory),
+        measured=directory,
+    )
 
 
 def _progress(doing: str, tell: Tell) -> Callable[[int, int], None]:

@@ -40,7 +40,7 @@ def provide(
 def _use_environment(
     model: PreparedModel, manifest: Manifest, cache: Path | None, tell: Tell
 ) -> None:
-    """Have the workers of *model* run in an environment with its packages."""
+    """Prepare an environment with the packages of *model* for its workers."""
     from servekit.environments.building import environment_for
     from servekit.environments.store import python_of
     from servekit.environments.wanted import WantedPackages

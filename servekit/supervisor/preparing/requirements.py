@@ -15,7 +15,7 @@ FLAG = "--install-requirements"
 
 
 def check(path: Path) -> None:
-    """Pass if this environment holds all that *path* asks for.
+    """Check that this environment holds all that *path* asks for.
 
     :raises StartupError: names what is missing and the flag that installs it.
     """

@@ -9,7 +9,7 @@ from typing import Final
 
 from servekit_archiver.directory.files import is_ignored, read_patterns
 
-__all__ = ["stamp"]
+__all__ = ["resolved", "stamp"]
 
 #: files that editors create beside a file while it is open or saved
 EDITORS: Final = ("*~", ".*.sw?", "4913", ".#*", "#*#", "*.tmp")
@@ -21,7 +21,7 @@ def stamp(path: Path) -> str:
     It ignores files that an archive of the directory would leave out, and files that Python and
     editors write. It changes when a link points to another place.
     """
-    path = path.resolve()
+    path = resolved(path)
     known = hashlib.sha256(os.fsencode(path))
     for file in _files(path) if path.is_dir() else [path]:
         try:
@@ -31,6 +31,20 @@ def stamp(path: Path) -> str:
         facts = status.st_size, status.st_mtime_ns, status.st_ino
         known.update(b"%b\0%d\0%d\0%d\0" % (os.fsencode(file), *facts))
     return known.hexdigest()
+
+
+def resolved(path: Path) -> Path:
+    """Return *path* without links, unless it cannot be written without them.
+
+    A link through ``/proc/PID/root`` leads into the file system of another container, as KServe
+    makes one for models in images; without that link the path would name a place in ours.
+    """
+    direct = path.resolve()
+    try:
+        is_same = direct.samefile(path)
+    except OSError:
+        is_same = False
+    return direct if is_same else path.absolute()
 
 
 def _files(directory: Path) -> Iterator[Path]:

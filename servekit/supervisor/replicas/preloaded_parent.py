@@ -5,6 +5,7 @@ import dataclasses
 import os
 import socket
 from collections.abc import Callable
+from errno import EPIPE, ETIMEDOUT
 
 import msgspec
 
@@ -84,9 +85,17 @@ class PreloadedParent:
 
     def _fork(self, spec: ProcessSpec, environment: dict[str, str], output: int) -> int:
         request = msgspec.json.encode(Fork(environment, os.getpid()))
-        socket.send_fds(self._forks, [request], [*spec.inherited, output])
-        if not (pid := self._forks.recv(PID_BYTES)):
-            raise BrokenPipeError("the preloaded parent has ended")
+        try:
+            socket.send_fds(self._forks, [request], [*spec.inherited, output])
+            pid = self._forks.recv(PID_BYTES)
+        except TimeoutError:
+            self.close()  # its late answer would be taken for that of the next worker
+            raise TimeoutError(ETIMEDOUT, "the preloaded parent does not answer") from None
+        except OSError:
+            self.close()
+            raise
+        if not pid:
+            raise BrokenPipeError(EPIPE, "the preloaded parent has ended")
         return int.from_bytes(pid)
 
     def _received(self, message: Preloaded | NotPreloaded) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from servekit.ipc.control import Launch, Ready
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.process import ProcessSpec
-from servekit.supervisor.replicas.worker import LEAVE_S, Exit, Worker
+from servekit.supervisor.replicas.worker import EXIT_S, Exit, Worker
 
 __all__ = ["RankBoot", "RankGroup"]
 
@@ -127,7 +127,7 @@ class RankGroup:
         if not self._running:
             self._on_exit(self._end or ended)
         elif self._is_ours and not self._is_killed:
-            self._loop.call_later(LEAVE_S, self._kill_rest)
+            self._loop.call_later(EXIT_S, self._kill_rest)
         else:
             self._kill_rest()
 

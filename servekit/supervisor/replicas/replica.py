@@ -63,7 +63,7 @@ class Replica:
         place: int,
         stage: str = "",
     ) -> None:
-        """Have no worker yet. The listener outlives the workers; replicas share *backoff*.
+        """Start no worker yet. The listener outlives the workers; replicas share *backoff*.
 
         :param index: unique among all replicas that the model ever had.
         :param place: 0 for the first of its stage; services see this number.
@@ -71,6 +71,7 @@ class Replica:
         self._loop = loop
         self._owner = owner
         self._listener = listener
+        self._address: str = listener.getsockname()
         self._backoff = backoff
         self._worker: RankGroup | None = None
         self._timer: Timer | None = None
@@ -87,13 +88,12 @@ class Replica:
     @property
     def row(self) -> ReplicaRow:
         """This replica in the routing table."""
-        address: str = self._listener.getsockname()
         state = self.state.name.lower()
         pid = self.pid or 0
         return ReplicaRow(
             self.index,
             self.generation,
-            address,
+            self._address,
             state,
             self.reason,
             pid,
@@ -119,8 +119,8 @@ class Replica:
     def boot(self) -> None:
         """Boot the next worker."""
         self.generation += 1
-        boot = self._owner.boot(self)
         try:
+            boot = self._owner.boot(self)
             self._worker = RankGroup(
                 self._loop,
                 boot.ranks,
@@ -164,9 +164,8 @@ class Replica:
 
     def close(self) -> None:
         """Close the listener and remove its path. The replica must be stopped."""
-        address: str = self._listener.getsockname()
         self._listener.close()
-        Path(address).unlink(missing_ok=True)
+        Path(self._address).unlink(missing_ok=True)
 
     def _ready(self, ready: Ready) -> None:
         self.state = advance(self.state, Event.READY)

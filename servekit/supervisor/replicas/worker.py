@@ -16,11 +16,11 @@ from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.process import ProcessSpec, python_module
 from servekit.supervisor.os.user import User
 
-__all__ = ["Exit", "Worker", "preloading", "worker_command"]
+__all__ = ["EXIT_S", "Exit", "Worker", "preloading", "worker_command"]
 
 WORKER, PRELOAD = "servekit.worker", "servekit.worker.preload"  #: modules
 
-LEAVE_S = 1.0  #: from the end of its connection to the end of its process
+EXIT_S = 1.0  #: from the end of its connection to the end of its process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class Worker:
 
     def _disconnected(self) -> None:
         """Kill it soon, unless it is exiting: it cannot be controlled any more."""
-        self._loop.call_later(LEAVE_S, self._kill_deaf)
+        self._loop.call_later(EXIT_S, self._kill_deaf)
 
     def _kill_deaf(self) -> None:
         self._is_fault = True
@@ -139,21 +139,21 @@ class Worker:
         is_outsider = exit_code == -signal.SIGKILL and is_oom is False and not self._is_ours
         is_hung = self._is_ours and self._ready_at is not None and not self._is_fault
         last_lines = tuple(self.process.tail)
-        cause = exits.cause(exit_code, is_out_of_memory=is_oom, last_lines=last_lines)
+        likely = exits.likely_reason(exit_code, is_out_of_memory=is_oom, last_lines=last_lines)
         self._on_exit(
             Exit(
                 pid=self.process.pid,
                 exit_code=exit_code,
-                reason=self._reason or cause,
+                reason=self._reason or likely,
                 served_s=None if self._ready_at is None else now - self._ready_at,
                 lived_s=now - self.process.started_at,
-                cause=self._kind(exit_code, is_oom=bool(is_oom)),
+                cause=self._cause(exit_code, is_oom=bool(is_oom)),
                 is_killed=is_outsider or is_hung,
                 last_lines=last_lines,
             )
         )
 
-    def _kind(self, exit_code: int, *, is_oom: bool) -> str:
+    def _cause(self, exit_code: int, *, is_oom: bool) -> str:
         is_booting = self._ready_at is None
         if self._is_ours and not self._is_fault:
             return "load_timeout" if is_booting else "hung"

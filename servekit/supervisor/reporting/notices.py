@@ -78,8 +78,8 @@ def model_failed(model: str, reason: str) -> Notice:
 
 
 def model_wanted(label: str) -> Notice:
-    """``digits/1.0 is loaded: a request asks for it``."""
-    text = "is loaded: a request asks for it"
+    """``digits/1.0 is loading: a request arrived``."""
+    text = "is loading: a request arrived"
     return Notice("model_wanted", label, text, place=place_of(label))
 
 
@@ -176,8 +176,8 @@ def process_exited(subject: str, reason: str, lived_s: float | None, wait: Wait)
 
 
 def variables_withheld(names: list[str], level: str) -> Notice:
-    """``servekit withholds from workers, unless pass_env names them: HF_TOKEN``; no values."""
-    text = f"withholds from workers, unless pass_env names them: {', '.join(names)}"
+    """``servekit keeps these variables from workers (see pass_env): HF_TOKEN``; no values."""
+    text = f"keeps these variables from workers (see pass_env): {', '.join(names)}"
     return Notice("variables_withheld", "servekit", text, level, {"variables": names})
 
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from servekit.extension.events import LifeEvent, WorkerExited, WorkerReady
 from servekit.ipc.control import Lost
 from servekit.ipc.kept_log import LogEntry, LogWriter
-from servekit.ipc.table import Tally
+from servekit.ipc.tally import Tally
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.crash_log import CrashLog
 from servekit.supervisor.reporting.journal import Notice

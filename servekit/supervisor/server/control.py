@@ -3,6 +3,7 @@
 
 import socket
 from collections.abc import Callable
+from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 from pathlib import Path
 
 from servekit.ipc.control import ControlMessage, FrontEndReady
@@ -13,12 +14,15 @@ from servekit.supervisor.os.loop import Loop
 
 __all__ = ["ControlSocket"]
 
+EXHAUSTED = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
+RETRY_S = 0.1
+
 
 class FrontEndLink:
     """The connection to one front-end."""
 
     def __init__(self) -> None:
-        """Be connected by ``channel``, which is set later."""
+        """Wait for ``channel``, which is set later."""
         self.channel: ControlChannel[ControlMessage]
         self.is_ready = False
         self._known: dict[int, ModelRow] = {}  #: the rows of the update before, by number
@@ -53,7 +57,10 @@ class ControlSocket:
         self._links: list[FrontEndLink] = []
         self._listener = bind_unix(path)
         self._listener.setblocking(False)
-        loop.watch(self._listener.fileno(), lambda _events: self._accept())
+        self._watch()
+
+    def _watch(self) -> None:
+        self._loop.watch(self._listener.fileno(), lambda _events: self._accept())
 
     def publish(self) -> None:
         """Send the table of this moment to every front-end, at the end of this turn."""
@@ -67,8 +74,11 @@ class ControlSocket:
     def _accept(self) -> None:
         try:
             peer, _ = self._listener.accept()
-        except OSError:  # it went away again, or we are out of descriptors
-            return
+        except OSError as error:
+            if error.errno in EXHAUSTED:  # the event loop would call at once, and again
+                self._loop.unwatch(self._listener.fileno())
+                self._loop.call_later(RETRY_S, self._watch)
+            return  # or it has left again
         if is_ours(peer):
             self._add(peer)
         else:

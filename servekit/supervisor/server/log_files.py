@@ -55,7 +55,7 @@ class FiledLog(Log):
             self._files.try_to_start()
 
     def finish(self, error: StartupError | None) -> None:
-        """Have the last records written, with the *error* that ends the server. May wait a bit."""
+        """Write the last records, with the *error* that ends the server. May wait a bit."""
         self.close()
         if self._files:
             if error:
@@ -80,7 +80,7 @@ class LogFiles(KeptProcess):
         self._lock = _taken(Path(settings.log_dir))
 
     def take(self, record: Notice) -> None:
-        """Have *record* written, unless it is about ourselves or a notice below ``log_level``."""
+        """Write *record* later, unless it is about ourselves or a notice below ``log_level``."""
         is_printed = record.event in ("output", "log")
         is_quiet = LOG_LEVELS.index(record.level) < LOG_LEVELS.index(self._settings.log_level)
         if record.subject == SUBJECT or (is_quiet and not is_printed):
@@ -95,7 +95,7 @@ class LogFiles(KeptProcess):
         self._flush()
 
     def finish(self) -> None:
-        """Have the last records written. Blocks, but not for long."""
+        """Wait until the last records are written. Blocks, but not for long."""
         self._is_stopping = True
         deadline = monotonic() + LAST_WAIT_S
         while self._waiting and self._writing >= 0 and monotonic() < deadline:

@@ -12,7 +12,7 @@ __all__ = ["check_users", "standard_output"]
 
 
 def check_users(settings: Settings, models: int) -> None:
-    """Pass if there is a user for the workers of each model.
+    """Check that there is a user for the workers of each model.
 
     :raises StartupError: there is none.
     """

@@ -17,7 +17,7 @@ from servekit.supervisor.server.plugin_processes import PluginProcesses
 __all__ = ["Shutdown"]
 
 MARGIN_S = 2.0  #: the front-end keeps to the grace itself; this is for one that does not
-LEAVE_S = 5.0  #: a worker whose front-end is gone holds no batch; it may still close its service
+CLOSE_S = 5.0  #: a worker whose front-end is gone holds no batch; it may still close its service
 PASS_ON_S = 0.5  #: for processes of plugins to pass on what they have accepted
 QUICK_S = 1.0
 LAST_S = 1.5  #: in a hurry: for the daemons and the observer, which are last
@@ -119,7 +119,7 @@ class Shutdown:
             return
         self._are_workers_stopped = True
         self._registry.stop()
-        self._loop.call_later(LEAVE_S, self._plugins.kill)
+        self._loop.call_later(CLOSE_S, self._plugins.kill)
         self._loop.call_later(
-            min(LEAVE_S, self._settings.grace), lambda: self._registry.kill("did not leave")
+            min(CLOSE_S, self._settings.grace), lambda: self._registry.kill("did not leave")
         )

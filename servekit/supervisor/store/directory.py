@@ -26,7 +26,7 @@ class StoreDirectory:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Know nothing yet."""
+        """Begin as if the directory were empty."""
         self._directory = directory
         self._stamps: dict[Path, str] = {}  #: at the last look
         self._changing: set[Path] = set()
@@ -59,12 +59,16 @@ class StoreDirectory:
         for path in sorted(self._directory.iterdir()):
             if path.name.startswith("."):
                 continue
-            if path.suffix == ".mar" or (path / "model.toml").is_file():
+            if path.suffix == ".mar" or is_model_directory(path):
                 yield path
 
     def _follow(self, path: Path, now: str) -> Iterator[StoreRemark]:
         """Read *path* if it has changed and is calm."""
         if self._read.get(path) == now:
+            return
+        if not is_text(path):
+            self._read[path] = now
+            yield from self._remark(path, "changes nothing: its name is not UTF-8")
             return
         if self._stamps.get(path) != now:
             if path in self._changing:
@@ -104,8 +108,26 @@ class StoreDirectory:
         """
         last = self._remarks.get(path, "")
         if last != text and not (is_waiting(text) and is_waiting(last)):
-            yield StoreRemark(str(path), text, level)
+            shown = os.fsencode(path).decode(errors="backslashreplace")
+            yield StoreRemark(shown, text, level)
         self._remarks[path] = text
+
+
+def is_model_directory(path: Path) -> bool:
+    """Whether *path* has a ``model.toml``, as far as we may look."""
+    try:
+        return (path / "model.toml").is_file()
+    except OSError:
+        return False
+
+
+def is_text(path: Path) -> bool:
+    """Whether *path* can be sent in a message: file names are bytes, and may be no text."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_waiting(text: str) -> bool:

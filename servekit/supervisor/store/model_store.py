@@ -224,18 +224,22 @@ class ModelStore:
         if has_moved or not model.is_changed:
             model.source = VersionSource(new.path, new.name)
         self._server.registry.load(model)
-        await model.work.until_idle()
-        await model.versions.until(lambda: model.has_settled)
+        await self._until_settled(model)
         if model.refusal or not model.is_loaded:
             self._refused.add(new)
 
     async def _check_first(self, model: Model, first: StoredModel) -> None:
         """Refuse *first* if *model* cannot be loaded from it."""
-        await model.work.until_idle()
-        await model.versions.until(lambda: model.has_settled)
+        await self._until_settled(model)
         if not model.is_loaded:
             self._refused.add(first)
             self._reconcile()
+
+    async def _until_settled(self, model: Model) -> None:
+        """Return once *model* has loaded, or could not, or is not served any more."""
+        registry = self._server.registry
+        await model.work.until_idle()
+        await model.versions.until(lambda: model.has_settled or model not in registry)
 
 
 def tell(content: StoreContent, journal: Journal) -> None:

@@ -13,6 +13,8 @@ from servekit.types.arrays import EXTENDED, extended_dtype
 __all__ = [
     "DTYPES",
     "MAX_DIMENSIONS",
+    "SPARE_LISTS",
+    "USER_DEFINED",
     "Array",
     "Lists",
     "as_lists",
@@ -20,6 +22,7 @@ __all__ = [
     "dtype_of",
     "from_bytes",
     "is_array",
+    "list_count",
     "to_little_endian",
     "widened",
 ]
@@ -98,7 +101,7 @@ def from_bytes(
     offset: int = 0,
     order: Any = "C",
 ) -> Array:
-    """Return a read-only array over *body*, which it must fill exactly.
+    """Return a read-only array over *body*, which it must fill exactly; aligned, if need be a copy.
 
     :raises BodyMalformed: *shape* is not a shape, or not that of *body*.
     """
@@ -111,6 +114,9 @@ def from_bytes(
         raise BodyMalformed(f"array: {found} bytes, its dtype and shape need {str(expected)[:40]}")
     try:
         flat = np.frombuffer(body, dtype, offset=offset, count=math.prod(shape))
+        if not flat.flags.aligned:  # native code may rely on it
+            flat = flat.copy()
+            flat.flags.writeable = False
         array = flat.reshape(shape, order=order)
     except (ValueError, OverflowError):  # an axis of 0 beside one of 2**63
         raise BodyMalformed("array: its shape is larger than an array can have") from None

@@ -20,7 +20,7 @@ from servekit.worker.codecs.arrays import Array
 __all__ = ["as_array", "known_arrays"]
 
 MOST_KNOWN: Final = 1024  #: classes that are remembered
-SHOWN: Final = 300  #: characters of the reason that a library gives
+REASON_CHARS: Final = 300  #: characters of the reason that a library gives
 #: arrays of NumPy, and what has another meaning as an output whatever protocols it supports
 NOT_OTHERS: Final = (
     *(bytes, bytearray, memoryview, str, int, float, list, tuple, dict, type(None)),
@@ -141,4 +141,4 @@ def _name(kind: type) -> str:
 
 
 def _said(error: Exception) -> str:
-    return (str(error).split("\n")[0] or type(error).__name__)[:SHOWN]
+    return (str(error).split("\n")[0] or type(error).__name__)[:REASON_CHARS]

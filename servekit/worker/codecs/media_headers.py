@@ -14,7 +14,7 @@ PARAMETER = re.compile(rf';[ \t]*(?:({TOKEN})=({TOKEN}|"(?:[^"\\]|\\.)*"))?[ \t]
 QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
 CACHED = 256  #: headers that a cache remembers; clients choose them, so there is a limit
 CACHED_BYTES = 128
-SHOWN = 80  #: characters of a header that an error repeats
+QUOTED_CHARS = 80  #: characters of a header, in an error
 
 
 class MediaRange(NamedTuple):
@@ -60,7 +60,7 @@ def parse_content_type(header: bytes) -> tuple[str, dict[str, str]]:
             is_quoted = value.startswith('"')
             parameters[name] = re.sub(r"\\(.)", r"\1", value[1:-1]) if is_quoted else value
     if not found or position < len(text):
-        raise UnknownMediaType(f"Content-Type: {text[:SHOWN]!r} is not a media type")
+        raise UnknownMediaType(f"Content-Type: {text[:QUOTED_CHARS]!r} is not a media type")
     return found[1].lower(), parameters
 
 

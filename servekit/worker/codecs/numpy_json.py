@@ -19,13 +19,15 @@ __all__ = ["writer_of"]
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 #: without booleans, whose bytes may be other than 0 and 1, and long doubles
 DTYPES: Final = frozenset(map(np.dtype, (*INTEGERS, "float16", "float32", "float64")))
-SCALARS: Final = frozenset(dtype.type for dtype in DTYPES)
+#: Python's numbers are as precise, and msgspec writes them faster
+NATIVE: Final = frozenset(map(np.dtype, (*INTEGERS, "float64")))
 
 
 def writer_of(kind: type) -> Callable[[Any], Any] | None:
     """Return the function that makes JSON of values of *kind*; it writes NaN as ``null``."""
-    if kind in SCALARS:
-        return _write
+    if kind in {dtype.type for dtype in DTYPES}:
+        is_native = kind in {dtype.type for dtype in NATIVE}
+        return kind.item if is_native else _write
     return _write_array if kind is np.ndarray else None
 
 

@@ -19,7 +19,7 @@ import msgspec
 from servekit.builtin.services import without_bytecode
 from servekit.types.values import name_of
 
-__all__ = ["ClassKind", "find_class", "kind_of_class", "read_object"]
+__all__ = ["ClassKind", "find_class", "is_importable", "kind_of_class", "read_object"]
 
 
 #: types whose values hold more than fields

@@ -41,8 +41,8 @@ TIME: Final = 84  #: with nanoseconds: the payload of msgpack's own extension
 TUPLE: Final = 85  #: a list
 TUPLES: Final = 86  #: a list of lists: a list of tuples
 
-LEAST, MOST = -(2**63), 2**64 - 1
-MOST_KNOWN: Final = 1024  #: types that are remembered
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
+MAX_KNOWN: Final = 1024  #: types that are remembered
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 #: types of which some values are too large for msgpack, or not Unicode
 DOUBTFUL: Final = frozenset({int, str})
@@ -117,7 +117,7 @@ class ValueWriter(dict[type, Write]):
         return self[type(value)](value)
 
     def __missing__(self, kind: type) -> Write:
-        if len(self) >= MOST_KNOWN:
+        if len(self) >= MAX_KNOWN:
             self.clear()
             self._begin()
         self[kind] = found = self._find(kind)
@@ -216,7 +216,7 @@ def _same(value: Any) -> Any:
 
 
 def _integer(value: int) -> Any:
-    if LEAST <= value <= MOST:
+    if MIN_INTEGER <= value <= MAX_INTEGER:
         return value
     return Ext(INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
 

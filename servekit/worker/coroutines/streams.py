@@ -11,9 +11,10 @@ from servekit.worker.coroutines.loop import is_being_cancelled
 from servekit.worker.envelopes.batch import CancelledInputs
 from servekit.worker.streaming.opening import StreamOpener
 from servekit.worker.streaming.stepping import Advance
+from servekit.worker.streaming.stream import Siblings, StreamInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from servekit.ipc.batches import Part
     from servekit.worker.coroutines.streamer import AsyncStreamer
@@ -42,33 +43,53 @@ class AsyncStreams:
         :param streamer: has the method that streams.
         """
         try:
-            item = self._opener.item_of(stream)
-            stream.item.deadline = item.deadline  # later, if it is streamed
-            async with self._room:
-                return await self._run(streamer, stream, item, send)
+            items = self._opener.items_of(stream)
+            if len(items) == 1:
+                stream.input = StreamInput(items[0])
+                stream.item.deadline = items[0].deadline  # later, if it is streamed
+                last = await self._run(streamer, stream, send)
+                assert last is not None  # a stream that is over always has one
+            else:
+                last = await self._run_all(streamer, stream, items, send)
         except BaseException as error:
             if is_being_cancelled(error):
                 raise
             return stream.failed(streamer.failed("stream", error, [stream.item.request_id]))
+        return last
 
-    async def _run(
+    async def _run_all(
         self,
         streamer: AsyncStreamer,
         stream: Stream,
-        item: OpenItem,
+        items: Sequence[OpenItem],
         send: Callable[[Part], None],
     ) -> Part:
+        """Return the answer of a request with several inputs, or none. Raises what one raises."""
+        streams = Siblings(stream, items).streams
+        try:
+            async with asyncio.TaskGroup() as group:
+                runs = [self._run(streamer, each, send) for each in streams]
+                tasks = [group.create_task(run) for run in runs]
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        parts = [part for task in tasks if (part := task.result()) is not None]
+        return parts[0] if parts else stream.whole(())
+
+    async def _run(
+        self, streamer: AsyncStreamer, stream: Stream, send: Callable[[Part], None]
+    ) -> Part | None:
+        """Run *stream* to its end, and return its last part, if it has one."""
         message, cancelled = stream.message, stream.channel.shared.cancelled
         gone = None if cancelled is None else CancelledInputs(cancelled, (message.place,))
-        value, stream.request = await streamer.open(item, message.stream, gone)
-        async with aclosing(streamer.outputs(value)) as found:
-            async for outputs in found:
-                if (part := self._part(stream, Advance(outputs))) is not None:
-                    send(part)
-                await asyncio.sleep(0)  # streams that never wait take turns
-        last = self._part(stream, Advance(is_over=True))
-        assert last is not None  # a stream that is over always has one
-        return last
+        assert stream.input is not None
+        async with self._room:
+            value, stream.request = await streamer.open(stream.input.item, message.stream, gone)
+            async with aclosing(streamer.outputs(value)) as found:
+                async for outputs in found:
+                    if (part := self._part(stream, Advance(outputs))) is not None:
+                        send(part)
+                    await asyncio.sleep(0)  # streams that never wait take turns
+            return self._part(stream, Advance(is_over=True))
 
     def _part(self, stream: Stream, advance: Advance) -> Part | None:
         try:

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.ipc.batches import EnvelopePart
 from servekit.ipc.cancellation import CancelledReader
+from servekit.worker.envelopes.plain import PlainRequests
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, BatchResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from servekit.ipc.arena import Pieces
     from servekit.worker.envelopes.opened import OpenedRequest
     from servekit.worker.envelopes.table import EnvelopeTable
     from servekit.worker.prediction.batch_result import Answered, Responses
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.methods import Methods
 
-__all__ = ["EnvelopedBatch"]
+__all__ = ["CancelledInputs", "EnvelopedBatch"]
 
 
 class CancelledInputs(CancelledReader):
@@ -44,7 +46,47 @@ class CancelledInputs(CancelledReader):
 
 
 class EnvelopedBatch:
-    """Answers one batch; stands for a ``Predictor``.
+    """Answers batches with requests that come by protocols; stands for a ``Predictor``."""
+
+    def __init__(self, table: EnvelopeTable, methods: Methods, longest: int) -> None:
+        """Read and write with the envelopes of *table*.
+
+        :param longest: how many inputs *methods* get at a time.
+        """
+        self._table, self._methods, self._longest = table, methods, longest
+        self.is_leaving = False  #: a service asked the process to exit
+
+    def answer(
+        self, items: Sequence[OpenItem], number: int, cancelled: CancelledReader | None
+    ) -> BatchResult:
+        """Answer *items*, in their order; see ``Predictor.answer``."""
+        started = monotonic()
+        plain = PlainRequests(self._table, items)
+        if plain.left:
+            batch = OpenedBatch(self._table, self._methods, self._longest)
+            result = batch.answer(items, plain, started, number, cancelled)
+            self.is_leaving |= batch.is_leaving
+            return result
+        read, speaker = monotonic(), self._methods.of(plain.inputs)
+        result = speaker.answer(plain.inputs, number, cancelled)
+        self.is_leaving |= speaker.is_leaving
+        predicted = monotonic()
+        opened = plain.write(result.answers)
+        return BatchResult(
+            result.answers,
+            result.decode_s + read - started,
+            result.predict_s,
+            result.encode_s + monotonic() - predicted,
+            result.responses | _heads(opened) if opened else result.responses,
+            result.steps,
+            _pieces(opened) if opened else result.pieces,
+            result.sizes,
+            result.cost,
+        )
+
+
+class OpenedBatch:
+    """A batch some of whose requests have any number of inputs.
 
     Each request becomes the items of its inputs, which go through the service in batches of at
     most *longest*; then its envelope writes the outputs. ``Rows`` are one item: a predictor counts
@@ -60,51 +102,57 @@ class EnvelopedBatch:
         self.is_leaving = False  #: a service asked the process to exit
 
     def answer(
-        self, items: Sequence[OpenItem], number: int, cancelled: CancelledReader | None
+        self,
+        items: Sequence[OpenItem],
+        plain: PlainRequests,
+        started: float,
+        number: int,
+        cancelled: CancelledReader | None,
     ) -> BatchResult:
-        """Answer *items*, in their order; see ``Predictor.answer``."""
-        started = monotonic()
+        """Answer *items*, in their order; see ``Predictor.answer``.
+
+        :param plain: those that need not be opened.
+        :param started: ``monotonic``: when the reading began.
+        """
         answers: list[Any] = [None] * len(items)
         for place, item in enumerate(items):
             if cancelled is not None and cancelled.has(number, place):
                 answers[place] = GONE
             elif item.deadline <= started:
                 answers[place] = EXPIRED
+            elif (single := plain.inputs[place]) is not None:
+                self._put(place, [single])
             else:
                 answers[place] = self._open(place, item)
         opened = monotonic()
         result = self._predict(number, cancelled)
         predicted = monotonic()
         responses = self._gather(result, answers)
+        self._opened |= plain.write(answers)
         decode_s, predict_s, encode_s = result.times
-        return BatchResult(
-            answers,
-            decode_s + opened - started,
-            predict_s,
-            encode_s + monotonic() - predicted,
-            responses,
-            result.steps,
-            {place: each.pieces for place, each in self._opened.items() if each.pieces},
-            self._sizes,
-        )
+        times = decode_s + opened - started, predict_s, encode_s + monotonic() - predicted
+        responses |= _heads(self._opened)
+        pieces = _pieces(self._opened)
+        return BatchResult(answers, *times, responses, result.steps, pieces, self._sizes)
 
     def _open(self, place: int, item: OpenItem) -> Answered | None:
         """Take the inputs of *item*, or return its answer if it has none."""
-        inputs = [item]
-        if item.protocol is not None:
-            try:
-                request = self._opened[place] = self._table.open(item)
-                if item.protocol.part is EnvelopePart.READ:
-                    return request.inputs()
-                if item.protocol.part is EnvelopePart.WRITE:
-                    return request.answer(request.outputs())
-                found = self._methods.find(item.calls)
-                inputs = request.items(takes_rows=found is not None and found.rows is not None)
-            except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
-                return self._table.failed(item, error)
+        assert item.protocol is not None
+        try:
+            request = self._opened[place] = self._table.open(item)
+            if item.protocol.part is EnvelopePart.READ:
+                return request.inputs()
+            if item.protocol.part is EnvelopePart.WRITE:
+                return request.answer(request.outputs())
+            found = self._methods.find(item.calls)
+            self._put(place, request.items(takes_rows=found is not None and found.rows is not None))
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+            return self._table.failed(item, error)
+        return None
+
+    def _put(self, place: int, inputs: Sequence[OpenItem]) -> None:
         self._inputs += inputs
         self._places += [place] * len(inputs)
-        return None
 
     def _predict(self, number: int, cancelled: CancelledReader | None) -> BatchResult:
         """Return an answer for each input.
@@ -143,9 +191,17 @@ class EnvelopedBatch:
                 outputs[place].append(answer[2])
         for place, request in self._opened.items():
             answers[place] = answers[place] or request.answer(outputs[place])
-            if request.response is not None:
-                responses[place] = request.response
         return responses
+
+
+def _heads(opened: Mapping[int, OpenedRequest]) -> Responses:
+    """Return status and headers of the answers of *opened* that have others than usual."""
+    return {place: each.response for place, each in opened.items() if each.response}
+
+
+def _pieces(opened: Mapping[int, OpenedRequest]) -> dict[int, Pieces]:
+    """Return the large bodies of the answers of *opened*."""
+    return {place: each.pieces for place, each in opened.items() if each.pieces}
 
 
 def _joined(results: Sequence[BatchResult]) -> BatchResult:

@@ -12,16 +12,19 @@ from servekit.extension.envelope import (
     EncodedResponse,
     Envelope,
     EnvelopeRequest,
+    ListInput,
     Rows,
 )
 from servekit.ipc.arena import Pieces
-from servekit.ipc.batches import VALUES, Item
+from servekit.ipc.batches import VALUES, EnvelopePart
 from servekit.service.identity import Identity
 from servekit.service.response import Response, head_of
 from servekit.worker.codecs.value import values
-from servekit.worker.envelopes.heads import MAX_KNOWN, checked_head, header_of, text_of
+from servekit.worker.envelopes.heads import MAX_KNOWN, checked_head, text_of
+from servekit.worker.envelopes.input_items import input_item
+from servekit.worker.inputs.row_counts import check_counts
 from servekit.worker.prediction.error_answers import error_answer
-from servekit.worker.prediction.objects import OBJECT, DecodedInput, with_known_arrays
+from servekit.worker.prediction.objects import DecodedInput, with_known_arrays
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
@@ -74,6 +77,7 @@ class OpenedRequest:
             request_id=item.request_id,
             parameters=item.protocol.parameters,
             is_stream=item.protocol.is_stream,
+            is_split=item.protocol.part is not EnvelopePart.BOTH,
             identity=Identity(*item.identity) if item.identity is not None else None,
         )
         self.response: tuple[int, list[tuple[str, str]]] | None = None  #: status and headers
@@ -93,7 +97,9 @@ class OpenedRequest:
         :raises RequestError: the envelope refuses the body.
         """
         inputs = self._decoded()
-        return [self._item_of(each) for each in (inputs if takes_rows else self._cut(inputs))]
+        if not takes_rows:
+            inputs = self._cut(inputs)
+        return [input_item(self._item, each, self._takes_view) for each in inputs]
 
     def _cut(self, inputs: list[Any]) -> list[Any]:
         """Return *inputs* with each row of ``Rows`` as a single input.
@@ -119,7 +125,7 @@ class OpenedRequest:
     def _value_of(self, value: Any) -> Any:
         if isinstance(value, EncodedInput):
             return self._envelope.codecs.read(value.content_type, bytes(value.body))
-        return value
+        return value.values if isinstance(value, ListInput) else value
 
     def outputs(self) -> list[Any]:
         """Return the outputs of other workers, and restore the state of the envelope."""
@@ -128,35 +134,31 @@ class OpenedRequest:
         return found[1:]
 
     def _decoded(self) -> list[Any]:
+        size = len(self.request.body)
         try:
-            return list(self._envelope.decode(self.request))
+            inputs = list(self._envelope.decode(self.request))
         except (RequestError, MemoryError):
             raise
         except Exception as error:
             if self._launch.is_dev:
                 self._report("decode", error)
             raise BodyMalformed("body: not readable") from error
+        check_counts(inputs, size)
+        return inputs
 
-    def _item_of(self, value: Any) -> OpenItem:
-        item = self._item
-        body: Any
-        if isinstance(value, EncodedInput):
-            header, body = header_of(value.content_type), value.body
-            if type(body) is not bytes and not self._takes_view(header):
-                body = bytes(body)
-        else:
-            header, body = OBJECT, DecodedInput(value, self.request.body)
-        return Item(
-            *(body, header, OBJECT, item.request_id, item.deadline),
-            headers=item.headers,
-            calls=item.calls,
-            identity=item.identity,
-        )
+    def answer(
+        self, outputs: Sequence[Any], encoded: bytes | EncodedResponse | None = None
+    ) -> Answered:
+        """Return the answer with *outputs*, one for each item.
 
-    def answer(self, outputs: Sequence[Any]) -> Answered:
-        """Return the answer with *outputs*, one for each item."""
+        :param encoded: the answer itself, or its body, if it has been written already.
+        """
         try:
-            return self._encode(self._joined(outputs))
+            if encoded is None:
+                return self._encode(self._joined(outputs))
+            if isinstance(encoded, bytes):
+                encoded = EncodedResponse(body=encoded)
+            return self._accepted(encoded)
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             return self.failed("encode", error)
 
@@ -190,7 +192,13 @@ class OpenedRequest:
         own = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], Response) else None
         if own is not None:
             self.request.response, outputs = own, [own.output]
-        encoded = self._envelope.encode(self.request, with_known_arrays(outputs))
+        return self._accepted(self._envelope.encode(self.request, with_known_arrays(outputs)), own)
+
+    def _accepted(self, encoded: EncodedResponse, own: Response | None = None) -> Answered:
+        """Return *encoded* as an answer, and keep what is more than a body.
+
+        :param own: the response of the service.
+        """
         if not isinstance(encoded, EncodedResponse):
             raise TypeError(f"encode returned {type(encoded).__name__}")
         media_type = encoded.media_type

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from servekit.errors import NotAcceptable, PluginError, RequestError
 from servekit.extension.envelope import Envelope
@@ -18,7 +19,9 @@ from servekit.worker.prediction.request_reader import BodyReaders, sent
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
-    from servekit.ipc.batches import Calls
+    from collections.abc import Mapping, Sequence
+
+    from servekit.ipc.batches import Calls, MethodCall
     from servekit.ipc.control import Launch
     from servekit.ipc.table import Interface
     from servekit.worker.codecs.table import CodecTable
@@ -32,14 +35,26 @@ __all__ = ["EnvelopeTable"]
 class EnvelopeTable:
     """Makes what reads and writes the requests of protocols."""
 
-    def __init__(self, interface: Interface, codecs: CodecTable, launch: Launch) -> None:
+    def __init__(
+        self,
+        interface: Interface,
+        codecs: CodecTable,
+        launch: Launch,
+        colocated: Mapping[str, Interface] | None = None,
+    ) -> None:
         """Import nothing yet.
 
         :param interface: of the service that *launch* has started.
+        :param colocated: the interfaces of other stages in this worker.
         """
         self._interface, self._launch = interface, launch
+        self._colocated = colocated or {}
         self._codecs = WorkerCodecs(codecs)
+        self.takes_view = self._codecs.takes_view
+        #: bodies of answers that are shorter need no further look
+        self.small_bytes = min(launch.max_answer_bytes, launch.large_body_bytes)
         self._envelopes: dict[tuple[str, Calls], Envelope] = {}
+        self.plain: dict[tuple[str, Calls], Envelope] = {}  #: those that have ``decode_plain``
 
     def open(self, item: OpenItem) -> OpenedRequest:
         """Return the request of *item*, which comes by a protocol.
@@ -51,7 +66,9 @@ class EnvelopeTable:
         envelope = self._envelopes.get(key)
         if envelope is None:
             self._envelopes[key] = envelope = self._make(*key)
-        return OpenedRequest(envelope, item, self._launch, self._codecs.takes_view)
+            if type(envelope).decode_plain is not Envelope.decode_plain:
+                self.plain[key] = envelope
+        return OpenedRequest(envelope, item, self._launch, self.takes_view)
 
     def failed(self, item: OpenItem, error: BaseException) -> Answered:
         """Return the answer of *error*, which was raised while the request of *item* was read."""
@@ -74,10 +91,31 @@ class EnvelopeTable:
         return kind(model, self._codecs)
 
     def _interface_of(self, calls: Calls) -> Interface:
-        """Return the interface of the method that *calls* end in."""
-        interface = self._interface
+        """Return the inputs of the first of *calls*, and the outputs of the last one."""
+        if not calls:
+            return self._interface
+        first, last = self._interface_of_call(calls[0]), self._interface_of_call(calls[-1])
+        return first if len(calls) == 1 else _joined(first, last)
+
+    def _interface_of_call(self, call: MethodCall) -> Interface:
+        interface = self._colocated.get(call.stage, self._interface)
         endpoints = {row.name: row.interface for row in interface.endpoints}
-        return endpoints.get(str(calls[-1].method), interface) if calls else interface
+        return endpoints.get(str(call.method), interface)
+
+
+def _joined(first: Interface, last: Interface) -> Interface:
+    """Return the interface of stages: without a signature, if the first one has none."""
+    signature = first.signature
+    if signature is not None:
+        signature = signature | {"outputs": (last.signature or {}).get("outputs", [])}
+    return structs.replace(
+        first,
+        signature=signature,
+        output_schema=last.output_schema,
+        schema_definitions=first.schema_definitions | last.schema_definitions,
+        produces=last.produces,
+        task=last.task,
+    )
 
 
 class WorkerCodecs:
@@ -105,3 +143,9 @@ class WorkerCodecs:
                 raise NotAcceptable(f"{media_type} is not written here")
             self._encoders[media_type] = encode = codec.encode
         return encode(output)
+
+    def list_type(self, dtype: str, shape: Sequence[int]) -> Any:
+        """Return the type of the lists of an array; ``None`` if msgspec cannot check so much."""
+        from servekit.worker.inputs.tensors import TensorReader  # imports numpy
+
+        return TensorReader({"name": "", "dtype": dtype, "shape": shape}).exact

@@ -17,10 +17,10 @@ from servekit.worker.codecs.arrays import USER_DEFINED
 
 __all__ = ["FINITE", "element_dtype", "exact_lists", "explain", "fits", "kind_of", "lists"]
 
-SHOWN: Final = 40  #: characters of a value in an error
+QUOTED_CHARS: Final = 40  #: characters of a value, in an error
 BLOCK: Final = 1024  #: elements of a list that msgspec checks at once
 KINDS: Final[dict[str, Any]] = {"b": bool, "f": float, "O": str}
-MOST: Final = 2**63 - 1  #: the largest bound of integers that msgspec takes
+MAX_BOUND: Final = 2**63 - 1  #: the largest bound of integers that msgspec takes
 #: a number has to stay below this, so that it does not round to infinity
 FINITE: Final = {
     "float16": 65520.0,
@@ -63,7 +63,7 @@ def lists(dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
     nested: Any = KINDS.get(kind_of(dtype))
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
-        most = int(info.max) if info.max <= MOST else None
+        most = int(info.max) if info.max <= MAX_BOUND else None
         nested = Annotated[int, msgspec.Meta(ge=int(info.min), le=most)]
     for _ in shape:
         nested = list[nested]
@@ -78,7 +78,7 @@ def exact_lists(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     """
     nested: Any = lists(dtype, ())
     if dtype == np.uint64:
-        nested = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+        nested = Annotated[int, msgspec.Meta(ge=0, le=MAX_BOUND)]
     elif dtype.name in FINITE:
         limit = FINITE[dtype.name]
         nested = Annotated[float, msgspec.Meta(gt=-limit, lt=limit)]
@@ -192,4 +192,4 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     text = repr(value)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+    return text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + "..."

@@ -18,7 +18,7 @@ FORM = "multipart/form-data"
 MAX_PARTS = 128
 MAX_PART_HEADERS = 8
 MAX_HEADER_BYTES = 4096
-SHOWN = 80  #: characters of a name in an error
+QUOTED_CHARS = 80  #: characters of a name, in an error
 #: RFC 2046, 5.1.1
 BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 #: one parameter of Content-Disposition
@@ -57,7 +57,7 @@ def decode_form(
         if not name:
             raise BodyMalformed("body: a part has no name")
         if name in values and not rule.is_list:
-            raise BodyMalformed(f"{name[:SHOWN]}: duplicate part name")
+            raise BodyMalformed(f"{name[:QUOTED_CHARS]}: duplicate part name")
         values.setdefault(name, []).append(_value(name, part, content, read_part, rule))
     joined = {name: _joined(each, alone or rules.rule(name)) for name, each in values.items()}
     if alone is None:
@@ -82,7 +82,7 @@ def decode_query(body: bytes, rules: FormRules = NO_RULES) -> dict[str, Any]:
     for name, text in found:
         rule = rules.rule(name)
         if name in values and not rule.is_list:
-            raise BodyMalformed(f"query: {name[:SHOWN]}: duplicate parameter")
+            raise BodyMalformed(f"query: {name[:QUOTED_CHARS]}: duplicate parameter")
         values.setdefault(name, []).append(rule.read(text))
     return {name: _joined(each, rules.rule(name)) for name, each in values.items()}
 
@@ -95,11 +95,11 @@ def _value(name: str, part: Any, content: bytes, read_part: ReadPart, rule: Part
         try:
             return rule.read(content.decode())
         except UnicodeDecodeError:
-            raise BodyMalformed(f"{name[:SHOWN]}: not UTF-8") from None
+            raise BodyMalformed(f"{name[:QUOTED_CHARS]}: not UTF-8") from None
     try:
         value = read_part((header or "application/octet-stream").encode(), content)
     except RequestError as error:
-        raise type(error)(f"{name[:SHOWN]}: {error.detail}", error.errors) from None
+        raise type(error)(f"{name[:QUOTED_CHARS]}: {error.detail}", error.errors) from None
     is_plain = part.filename is None and header.lstrip().lower().startswith("text/plain")
     return rule.read(value) if rule.is_typed and is_plain and isinstance(value, str) else value
 
@@ -159,11 +159,13 @@ def _without_padding(body: bytes, boundary: bytes) -> bytes:
 def _check_headers(name: str, part: Any) -> None:
     headers = [header for header, _ in part.headerlist]
     if len(set(headers)) < len(headers):
-        raise BodyMalformed(f"{name[:SHOWN]}: duplicate header")
+        raise BodyMalformed(f"{name[:QUOTED_CHARS]}: duplicate header")
     disposition = part.header("Content-Disposition", "").lower()
     given = [SYNONYMS.get(each, each) for each in PARAMETER_NAME.findall(disposition)]
     if len(set(given)) < len(given):
         shown = ", ".join(given)
-        raise BodyMalformed(f"{name[:SHOWN]}: Content-Disposition repeats one of {shown}")
+        raise BodyMalformed(f"{name[:QUOTED_CHARS]}: Content-Disposition repeats one of {shown}")
     if part.header("Content-Transfer-Encoding", "").strip().lower() not in PLAIN_ENCODINGS:
-        raise UnknownMediaType(f"{name[:SHOWN]}: Content-Transfer-Encoding: only binary is taken")
+        raise UnknownMediaType(
+            f"{name[:QUOTED_CHARS]}: Content-Transfer-Encoding: only binary is taken"
+        )

@@ -12,13 +12,13 @@ from servekit.worker.inputs.type_tree import MISSING, UNKNOWN, element_type, par
 
 __all__ = ["mistakes"]
 
-MOST: Final = 100  #: mistakes reported for one input
+MAX_MISTAKES: Final = 100  #: reported for one input
 BLOCK: Final = 1024  #: elements of a list that msgspec checks at once
 
 
 def mistakes(value: Any, type_: Any) -> list[Mistake]:
-    """Return what keeps a decoded *value* from being of *type_*: at most ``MOST`` mistakes."""
-    return list(islice(_mistakes("", value, type_), MOST))
+    """Return what keeps a decoded *value* from being of *type_*: at most ``MAX_MISTAKES``."""
+    return list(islice(_mistakes("", value, type_), MAX_MISTAKES))
 
 
 def _mistakes(path: str, value: Any, type_: Any) -> Iterator[Mistake]:

@@ -19,7 +19,7 @@ from servekit.worker.inputs.leaves import Leaf, NotOfType
 
 __all__ = ["ModelLeaf", "adapter_of", "is_model", "model_fields", "model_leaf"]
 
-MOST: Final = 100  #: mistakes reported for one model
+MAX_MISTAKES: Final = 100  #: reported for one model
 NAMED: Final = {
     "missing": "missing",
     "extra_forbidden": "unknown field",
@@ -92,7 +92,7 @@ def _validated(validate: Callable[[Any], Any], value: Any) -> Any:
     except ValueError as error:
         if not hasattr(error, "errors"):
             raise
-        found = islice(error.errors(include_url=False, include_input=False), MOST)
+        found = islice(error.errors(include_url=False, include_input=False), MAX_MISTAKES)
         raise NotOfType(*map(_mistake, found)) from None
 
 

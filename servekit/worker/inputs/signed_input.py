@@ -56,19 +56,16 @@ class SignedInput:
         return self.rows.check(value) if type(value) is Rows else self._arrays.check(value)
 
     def batches(self, inputs: Sequence[Arrays]) -> Iterable[tuple[Sequence[int] | None, Any]]:
-        """Yield one stacked batch; one for each shape if the signature leaves an axis open.
+        """Return one stacked batch; one for each shape if the signature leaves an axis open.
 
         :param inputs: without ``Rows``.
         """
         if self._is_fixed or len(inputs) == 1:
-            yield None, self._stack(inputs)
-            return
+            return ((None, self._stack(inputs)),)
         groups = self.alike(inputs)
         if len(groups) == 1:
-            yield None, self._stack(inputs)
-            return
-        for places in groups:
-            yield places, self._stack([inputs[place] for place in places])
+            return ((None, self._stack(inputs)),)
+        return ((places, self._stack([inputs[place] for place in places])) for places in groups)
 
     def alike(self, inputs: Sequence[Arrays | Rows]) -> list[list[int]]:
         """Return the places of *inputs* that can be stacked, in order: a list for each shape."""
@@ -80,6 +77,9 @@ class SignedInput:
         return list(groups.values())
 
     def _stack(self, inputs: Sequence[Arrays]) -> dict[str, Array]:
+        if len(self._stackers) == 1:
+            ((name, stacker),) = self._stackers.items()
+            return {name: stacker.stack([alone for (alone,) in inputs])}
         columns = zip(*inputs, strict=True)
         return {
             name: stacker.stack(column)

@@ -12,7 +12,7 @@ from servekit.worker.codecs.arrays import DTYPES, Array
 
 __all__ = ["Stacker"]
 
-ARRAYS, RAW = {np.ndarray}, {bytes}
+ARRAYS, RAW, LISTS = {np.ndarray}, {bytes}, {list}
 SMALLEST = 1 << 16  #: bytes; below, a fresh array costs less than the check of the old one
 
 
@@ -40,6 +40,8 @@ class Stacker:
         :param values: arrays, or the lists or bytes to make them of.
         """
         kinds = set(map(type, values))
+        if kinds == LISTS:
+            return np.array(values, self._dtype)
         if kinds == ARRAYS:
             return self._stack_arrays(values)
         if kinds == RAW:
@@ -56,7 +58,7 @@ class Stacker:
 
     def _stack_arrays(self, arrays: Sequence[Array]) -> Array:
         first = arrays[0]
-        if len(arrays) == 1 and first.dtype == self._dtype:
+        if len(arrays) == 1 and self._may_be_viewed(first):
             return first[np.newaxis]
         stacked = self._room((len(arrays), *first.shape))
         if first.ndim:
@@ -68,11 +70,16 @@ class Stacker:
     def join(self, arrays: Sequence[Array]) -> Array:
         """Return ``[n, *shape]`` of arrays ``[k, *shape]``: a single array unchanged, or a copy."""
         first = arrays[0]
-        if len(arrays) == 1:
-            return first.astype(self._dtype, copy=False)
+        if len(arrays) == 1 and self._may_be_viewed(first):
+            return first
         joined = self._room((sum(map(len, arrays)), *first.shape[1:]))
         np.concatenate(arrays, out=joined)
         return joined
+
+    def _may_be_viewed(self, array: Array) -> bool:
+        """Whether *array* is as native code expects it; what a client sent may lie at any byte."""
+        flags = array.flags
+        return array.dtype == self._dtype and flags.aligned and flags.c_contiguous
 
     def _room(self, shape: tuple[int, ...]) -> Array:
         """Return an array of *shape* in memory that nothing else refers to."""

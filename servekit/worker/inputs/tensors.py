@@ -2,7 +2,7 @@
 """Makes one declared array from what a client sent, or says what is wrong with it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,14 @@ import numpy as np
 
 from servekit.errors import BodyMalformed, BootError
 from servekit.types.arrays import DTYPES as DECLARED
-from servekit.worker.codecs.arrays import DTYPES, Array, from_bytes, widened
+from servekit.worker.codecs.arrays import (
+    DTYPES,
+    SPARE_LISTS,
+    Array,
+    from_bytes,
+    list_count,
+    widened,
+)
 from servekit.worker.codecs.foreign_arrays import known_arrays
 from servekit.worker.inputs.array_checks import (
     FINITE,
@@ -167,9 +174,24 @@ class TensorReader:
         return array.astype(self.dtype)
 
     def _shaped(self, array: Array) -> Array:
-        if array.shape != self.shape and not fits(array.shape, self.shape):
-            raise ValueError("another shape")
+        if array.shape != self.shape:
+            if not fits(array.shape, self.shape):
+                raise ValueError("another shape")
+            if not array.size:
+                check_hollow(array.shape)
         return array
+
+
+def check_hollow(shape: Sequence[int]) -> None:
+    """Refuse an array without elements that stands for a great many lists.
+
+    It takes no bytes: ``[2**60, 0]`` would be as many rows, and fit a signature with open axes.
+
+    :raises TensorRefused: it does.
+    """
+    if (count := list_count(shape)) > SPARE_LISTS:
+        shown = str(list(shape))[:80]
+        raise TensorRefused("", f"shape {shown} makes {count} lists, limit {SPARE_LISTS}")
 
 
 def _checked(make: Callable[..., Array], *arguments: Any) -> Array:

@@ -5,7 +5,7 @@ import sys
 from typing import Any, Final, NamedTuple
 
 from servekit.errors import BootError
-from servekit.service.response import Response
+from servekit.service.response import Response, plain_text
 from servekit.types import Audio, File, Image
 from servekit.types.formats import FORMAT, OutputFormat
 from servekit.worker.codecs.media import file_of
@@ -68,10 +68,12 @@ class DeclaredMedia(NamedTuple):
             quality = self.format.quality if self.format is not None else None
             bits = self.format.bits if self.format is not None else None
             return file_of(value, media_type, quality, bits or 16)
-        found = value.content_type.partition(";")[0].strip().lower()
+        name = plain_text("name of a file", value.name or "")
+        content_type = plain_text("content_type of a file", value.content_type or "")
+        found = content_type.partition(";")[0].strip().lower()
         if media_type and found and found != media_type:
             raise ValueError(f"a file of {found[:80]}, declared as {media_type}")
-        return File(value.name, value.content_type or media_type, value.content)
+        return File(name, content_type or media_type, value.content)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of such an output in JSON."""

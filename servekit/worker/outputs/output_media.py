@@ -15,7 +15,7 @@ from servekit.worker.codecs.plain import OCTET_STREAM
 from servekit.worker.inputs.type_hints import bare, is_union, shown_type
 from servekit.worker.inputs.type_tree import types_within
 from servekit.worker.outputs.declared_media import DeclaredMedia, format_of, media_of
-from servekit.worker.outputs.with_files import holds_media, with_files
+from servekit.worker.outputs.with_files import NotOfItsType, holds_media, with_files
 
 __all__ = ["OutputMedia", "output_media"]
 
@@ -62,10 +62,18 @@ class OutputMedia:
         """Whether an output is a ``File``, which has its own media type."""
         return self._lone is not None and self._lone.type is File
 
+    def check(self, output: Any) -> None:
+        """Look at an output that is a picture or a sound.
+
+        :raises NotOfItsType: it is something else.
+        """
+        if output is not None and self._lone and not isinstance(output, self._lone.type):
+            raise NotOfItsType(output, self._type)
+
     def with_files(self, output: Any) -> Any:
         """Return *output* as JSON and msgpack can hold it.
 
-        :raises ResultNotEncodable: a picture or a sound cannot be written.
+        :raises ResultNotEncodable: a picture or a sound cannot be written, or is something else.
         """
         try:
             return with_files(output, self._type)
@@ -88,14 +96,10 @@ class OutputMedia:
         :raises ResultNotEncodable: it is not a media type, or not the declared one.
         """
         declared = self._lone.best if self._lone is not None else ""
-        sent_as = content_type or declared or OCTET_STREAM
+        sent_as = _plain_type(content_type or declared or OCTET_STREAM)
         media_type = sent_as.partition(";")[0].strip().lower()
         if declared not in ("", media_type):
             raise ResultNotEncodable(f"output: a file of {media_type[:80]}, declared as {declared}")
-        try:
-            Response(b"", content_type=sent_as)  # raises if it is not valid
-        except ValueError:
-            raise ResultNotEncodable(f"output: {sent_as[:80]!r} is not a content type") from None
         return OutputMedia(self._type, DeclaredMedia(File, OutputFormat(media_type)), sent_as)
 
     def writer(self, media_type: str) -> tuple[str, Callable[[Any], bytes]]:
@@ -116,6 +120,17 @@ class OutputMedia:
                 raise ResultNotEncodable(f"output: {error}") from error
 
         return self._sent_as or media_type, encode
+
+
+def _plain_type(content_type: Any) -> str:
+    """Return *content_type*, of a file that an author made, as a plain string.
+
+    :raises ResultNotEncodable: it is not a content type.
+    """
+    try:
+        return str(Response(b"", content_type=content_type).content_type)
+    except ValueError as error:
+        raise ResultNotEncodable(f"output: a file: {error}") from None
 
 
 def _single(type_: Any) -> DeclaredMedia | None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from servekit.worker.inputs.type_hints import bare, is_union
+from servekit.errors import ResultNotEncodable
+from servekit.types import File
+from servekit.worker.inputs.type_hints import bare, is_union, shown_type
 from servekit.worker.inputs.type_tree import (
     MISSING,
     UNKNOWN,
@@ -20,9 +22,18 @@ from servekit.worker.inputs.type_tree import (
 )
 from servekit.worker.outputs.declared_media import media_of
 
-__all__ = ["holds_media", "with_files"]
+__all__ = ["NotOfItsType", "holds_media", "with_files"]
 
 LISTS = (list, tuple, set, frozenset)
+
+
+class NotOfItsType(ResultNotEncodable):
+    """An output is something else than its annotation says: the service is at fault."""
+
+    def __init__(self, value: Any, type_: Any) -> None:
+        """Name the class of *value* and *type_*, which is annotated."""
+        kind, shown = type(value).__name__, shown_type(bare(type_))
+        super().__init__(f"output: {kind} where the annotation says {shown}")
 
 
 def holds_media(type_: Any) -> bool:
@@ -41,14 +52,19 @@ def _holds_media(type_: Any) -> bool:
 def with_files(value: Any, type_: Any) -> Any:
     """Return *value*, an output annotated as *type_*, with a ``File`` for each picture and sound.
 
-    What holds one is copied. A value that is not of its type stays what it is.
+    What holds one is copied. ``None`` is left out everywhere, and bytes can stand for a file.
 
     :raises ValueError: a picture or a sound cannot be written as it is declared.
+    :raises NotOfItsType: something else is in its place.
     """
     if value is None or not holds_media(type_):
         return value
     if (media := media_of(type_)) is not None:
-        return media.file_of(value) if isinstance(value, media.type) else value
+        if isinstance(value, media.type):
+            return media.file_of(value)
+        if media.type is File and isinstance(value, bytes | bytearray | memoryview):
+            return value
+        raise NotOfItsType(value, type_)
     type_ = bare(type_)
     if is_union(type_):
         return with_files(value, _member(value, type_))

@@ -22,7 +22,7 @@ from servekit.worker.process.tracebacks import authors_error, traceback_text
 
 __all__ = ["error_answer", "error_of", "logged_answer"]
 
-SHOWN = 2000  #: characters of a service's message that a client gets
+MESSAGE_CHARS = 2000  #: characters of a service's message that a client gets
 SHOWN_FIELDS = 100
 SHOWN_TRACEBACK = 20_000
 
@@ -72,12 +72,12 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):
-        return value[:SHOWN].decode("utf-8", "replace")
+        return value[:MESSAGE_CHARS].decode("utf-8", "replace")
     try:
         text = str.__str__(str(value))
     except Exception:  # noqa: BLE001 - an author's object
         text = type(value).__name__
-    return _unicode(text[:SHOWN])
+    return _unicode(text[:MESSAGE_CHARS])
 
 
 def _unicode(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from servekit.errors import NotAcceptable
 from servekit.ipc.batches import ELEMENT
+from servekit.types import File
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.codecs.media_headers import MediaRange
 from servekit.worker.codecs.table import CodecTable
@@ -63,15 +64,31 @@ class MediaPlans(Plans):
         return writer._replace(encode=_before(self._media.with_files, writer.encode))
 
     def _plan(self, ranges: list[MediaRange]) -> Plan:
-        if not self._media.is_file:
+        if not self._media.media_types:
             return super()._plan(ranges)
+        if not self._media.is_file:
+            plan = super()._plan(ranges)
+            return plan._replace(of_media=partial(self._checked, plan))
         of_file = lru_cache(KNOWN_FILES)(partial(self._plan_of_file, ranges))
         try:
-            return super()._plan(ranges)._replace(of_file=of_file)
+            plan = super()._plan(ranges)
         except NotAcceptable:
             if ANY_TYPE not in self._media.media_types:  # else it is known once a file is there
                 raise
-            return Plan([], [], of_file)
+            plan = Plan([], [])
+
+        def of_media(output: Any) -> Plan:
+            return of_file(output.content_type) if isinstance(output, File) else plan
+
+        return plan._replace(of_media=of_media)
+
+    def _checked(self, plan: Plan, output: Any) -> Plan:
+        """Return *plan*, for an *output* that is a picture or a sound.
+
+        :raises NotOfItsType: it is something else.
+        """
+        self._media.check(output)
+        return plan
 
     def _plan_of_file(self, ranges: list[MediaRange], content_type: str) -> Plan:
         """Return the plan for a file of *content_type*.

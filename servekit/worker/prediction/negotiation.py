@@ -30,8 +30,8 @@ class Plan(NamedTuple):
 
     values: list[Writer]
     raw: list[Writer]  #: for an output of bytes
-    #: content type to the plan for a file, where outputs are files
-    of_file: Callable[[str], "Plan"] | None = None
+    #: looks at an output that is a file, a picture or a sound: returns the plan for it
+    of_media: Callable[[Any], "Plan"] | None = None
 
 
 #: the output is left to an envelope
@@ -85,6 +85,7 @@ class Plans(dict[bytes, Plan]):
 
     def __missing__(self, header: bytes) -> Plan:
         if header == OBJECT:
+            self[header] = AS_OBJECT
             return AS_OBJECT
         if (codec := self._table.internal(name := header.decode("latin-1"))) and codec.encode:
             writer = self._between(Writer(name, codec.encode, True))

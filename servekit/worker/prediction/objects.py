@@ -2,16 +2,20 @@
 """Inputs and outputs that pass a predictor as objects: an envelope reads and writes them."""
 
 import sys
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-__all__ = ["OBJECT", "DecodedInput", "with_known_arrays"]
+from msgspec import Struct
+
+__all__ = ["LISTS", "OBJECT", "DecodedInput", "with_known_arrays"]
 
 #: in the place of a media type, ``Content-Type`` of a ``DecodedInput`` or ``Accept`` of an output
 #: that is not to be written; no header of a client can have a NUL
 OBJECT: Final = b"\0object"
+#: ``Content-Type`` of a ``DecodedInput`` whose value is that of a ``ListInput``
+LISTS: Final = b"\0lists"
 
 
-class DecodedInput(NamedTuple):
+class DecodedInput(Struct, frozen=True, eq=False):
     """Stands for the body of an item whose input has been decoded."""
 
     value: Any

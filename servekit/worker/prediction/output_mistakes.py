@@ -14,7 +14,7 @@ from servekit.errors import ResultNotEncodable
 __all__ = ["Encode", "find_mistake"]
 
 DEEPEST: Final = 100
-SHOWN: Final = 80  #: characters of a key in a path
+KEY_CHARS: Final = 80  #: in a path
 
 #: raises if it cannot write the value
 Encode = Callable[[Any], bytes]
@@ -64,7 +64,7 @@ def _parts(value: Any) -> Iterator[OutputPart]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield OutputPart("", {key: None}, is_key=True)
-            yield OutputPart(f".{str(key)[:SHOWN]}", inner)
+            yield OutputPart(f".{str(key)[:KEY_CHARS]}", inner)
     elif isinstance(value, list | tuple | set | frozenset):
         for place, inner in enumerate(value):
             yield OutputPart(f"[{place}]", inner)

@@ -15,7 +15,8 @@ from servekit.worker.codecs.table import CodecTable
 from servekit.worker.codecs.value import as_declared
 from servekit.worker.inputs.form_rules import NO_RULES, FormRules
 from servekit.worker.inputs.forms import FORM, decode_form, decode_query
-from servekit.worker.prediction.objects import OBJECT
+from servekit.worker.inputs.row_counts import check_counts
+from servekit.worker.prediction.objects import LISTS, OBJECT
 
 if TYPE_CHECKING:
     from servekit.worker.inputs.input_kind import InputKind
@@ -26,7 +27,7 @@ __all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken", "sent"]
 #: between steps: what a client sends cannot have these content types, as there is a NUL in them
 STEPS = frozenset(name.encode() for name in BETWEEN_STEPS)
 #: between steps, and from the front-end, only
-INTERNAL = (*STEPS, QUERY_BODY.encode(), OBJECT)
+INTERNAL = (*STEPS, QUERY_BODY.encode(), OBJECT, LISTS)
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
 
@@ -54,7 +55,7 @@ class BodyReaders(dict[bytes, BodyReader]):
         self._table, self._rules = table, rules
 
     def __missing__(self, header: bytes) -> BodyReader:
-        if header == OBJECT:
+        if header in (OBJECT, LISTS):
             return DECODED
         if header in STEPS:
             return self._between_steps(header)
@@ -147,11 +148,13 @@ def _decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
     :raises BodyMalformed: the codec raised an error that is not a ``RequestError``.
     """
     try:
-        return decode(body)
+        value = decode(body)
     except (RequestError, MemoryError):
         raise
     except Exception as error:
         raise BodyMalformed(f"body: not readable as {media_type[:80]}") from error
+    check_counts((value,), len(body))
+    return value
 
 
 class InputReaders(dict[bytes, Read]):
@@ -178,6 +181,9 @@ class InputReaders(dict[bytes, Read]):
         return self._bodies.takes_views(header)
 
     def __missing__(self, header: bytes) -> Read:
+        if header == LISTS:
+            self[header] = _lists
+            return _lists
         reader = self._bodies.find(header, self._taken)
         check = self._kind.check if self.takes_rows else self._check_single
         decode = reader.decode
@@ -197,3 +203,8 @@ class InputReaders(dict[bytes, Read]):
         if type(value) is Rows:
             raise InputError("a table has rows, and this model takes one input in a request")
         return self._kind.check(value)
+
+
+def _lists(body: Any) -> tuple[Any, ...]:
+    """Return the input of a signature that a ``DecodedInput`` has for a ``ListInput``."""
+    return (*body.value.values(),)

@@ -13,7 +13,7 @@ from servekit.errors import (
 )
 from servekit.service.request import Request
 from servekit.service.response import Response, head_of
-from servekit.types import File
+from servekit.worker.outputs.with_files import NotOfItsType
 from servekit.worker.prediction.negotiation import Plan
 from servekit.worker.prediction.output_mistakes import Encode, find_mistake
 
@@ -36,14 +36,16 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     :raises ResultNotEncodable: the media type that could hold it cannot write this one.
     """
     unfit: tuple[ResultNotEncodable, Encode] | None = None
-    if plan.of_file is not None and isinstance(output, File):
-        plan = plan.of_file(output.content_type)
+    if plan.of_media is not None:
+        plan = plan.of_media(output)
     writers = plan.raw if isinstance(output, BYTES) else plan.values
     for media_type, encode, _, is_enveloped in writers:
         try:
             return media_type, encode({"prediction": output} if is_enveloped else output)
         except TypeError:
             continue
+        except NotOfItsType:
+            raise
         except ResultNotEncodable as error:
             unfit = error, encode
         except (ServekitError, MemoryError):
@@ -123,7 +125,7 @@ def blame_client(
 
     An example is NaN that came as msgpack and should be sent back as JSON.
     """
-    if not isinstance(error, ResultNotEncodable):
+    if not isinstance(error, ResultNotEncodable) or isinstance(error, NotOfItsType):
         return error
     try:
         reason = _unfit(plan, request(), has_preprocess)
@@ -144,6 +146,8 @@ def _unfit(plan: Plan, request: Request, has_preprocess: bool) -> str:
         return "" if has_preprocess else unfit.detail
     try:
         write(plan, value)
+    except NotOfItsType:
+        return ""
     except ResultNotEncodable as unfit:
         return str(unfit).removeprefix("output").lstrip(": .")
     except RequestError:  # the media type is for another kind of value

@@ -24,7 +24,7 @@ from servekit.worker.prediction.row_outputs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from servekit.worker.inputs.signed_input import SignedInput
     from servekit.worker.prediction.batch_result import PendingTask
@@ -47,26 +47,25 @@ class Piece(NamedTuple):
     stop: int
 
 
-def plan_calls(counts: Iterable[tuple[int, int]], longest: int) -> list[list[Piece]]:
-    """Return the pieces of each call of ``predict``, with at most *longest* rows together.
+def plan_calls(counts: Iterable[tuple[int, int]], longest: int) -> Iterator[list[Piece]]:
+    """Yield the pieces of each call of ``predict``, with at most *longest* rows together.
 
     :param counts: place and number of rows of each input, in order.
     """
-    calls: list[list[Piece]] = []
-    room = 0
+    call: list[Piece] = []
+    room = longest
     for place, count in counts:
-        if count > room:
-            room = 0
         start = 0
         while start < count:
-            if not room:
-                calls.append([])
-                room = longest
+            if call and (not room or (not start and count > room)):
+                yield call
+                call, room = [], longest
             stop = min(count, start + room)
-            calls[-1].append(Piece(place, start, stop))
+            call.append(Piece(place, start, stop))
             room -= stop - start
             start = stop
-    return calls
+    if call:
+        yield call
 
 
 class RowCalls:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     #: its number, and which of its clients have disconnected
     Batch = tuple[int, CancelledReader | None]
 
-__all__ = ["Run"]
+__all__ = ["Batch", "Run"]
 
 VALUE_HEADER = MODEL_VALUE.encode()
 DEADLINE = attrgetter("deadline")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from servekit.ipc.trace_context import TRACEPARENT, TraceContext
 from servekit.plugins import implemented
@@ -40,12 +40,21 @@ class Tracing:
                 return SpanRecorder(context, self._enter)
         return None
 
-    def _enter(self, span: ServiceSpan) -> Callable[[], None]:
-        scope = ExitStack()
+    def _enter(self, span: ServiceSpan) -> Callable[[], None] | None:
         if self._manager is None:
-            return scope.close
+            return None
         try:
-            for context in self._manager.hook.enter_span(span=span):
+            contexts = self._manager.hook.enter_span(span=span)
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+            self._fail(error)
+            return None
+        return self._entered(contexts) if contexts else None
+
+    def _entered(self, contexts: list[Any]) -> Callable[[], None]:
+        """Enter *contexts*, and return what leaves them."""
+        scope = ExitStack()
+        try:
+            for context in contexts:
                 scope.enter_context(context)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything
             self._fail(error)

@@ -24,7 +24,7 @@ MAX_LINE_BYTES: Final = 4000
 #: attributes that every record has; any other came with ``extra``
 KNOWN: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "error"}
-SHOWN: Final = 1000  #: characters of a message; a line with a traceback still fits the log
+MESSAGE_CHARS: Final = 1000  #: a line with a traceback still fits the log
 SHOWN_TRACEBACK: Final = 2000
 
 
@@ -132,7 +132,10 @@ class LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write *record*; if it has a ``request_id``, no other ids are added."""
         own = {key: value for key, value in vars(record).items() if key not in KNOWN}
-        line: dict[str, Any] = {"level": _level(record), "message": _message(record)[:SHOWN]}
+        line: dict[str, Any] = {
+            "level": _level(record),
+            "message": _message(record)[:MESSAGE_CHARS],
+        }
         if "request_id" not in own and (current := _current()) is not None:
             line["request_ids"] = current.ids()[:SHOWN_IDS]
         if traces := _trace_ids():

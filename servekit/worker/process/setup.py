@@ -87,7 +87,7 @@ def pin(cpus: Sequence[int]) -> None:
 
 
 def forbid_core_dumps() -> None:
-    """Have the kernel write no core dump of this process.
+    """Forbid the kernel to write a core dump of this process.
 
     One byte, and not none: that is the limit that a program which gets core dumps by a pipe is
     held to as well (``do_coredump`` of Linux).

@@ -21,7 +21,7 @@ OURS = (
     importlib.__file__,
     f"{Path(pluggy.__file__).parent}/",
 )
-SHOWN = 500  #: characters of a message in a reason
+REASON_CHARS = 500  #: characters of the message of an exception
 
 
 def traceback_text(error: BaseException) -> str:
@@ -79,10 +79,10 @@ def reason_of(error: BaseException, directory: str) -> str:
     """Return one line: the error, and the line of code in *directory* that it came from."""
     text = " ".join(_text(error).split())
     if isinstance(error, StartupError) and not error.__cause__:
-        return text[:SHOWN]
+        return text[:REASON_CHARS]
     named = text if isinstance(error, StartupError) else f"{type(error).__name__}: {text}"
     origin = _origin(error.__cause__ or error, os.path.realpath(directory))
-    return f"{named.removesuffix(': ')[:SHOWN]}{origin}"
+    return f"{named.removesuffix(': ')[:REASON_CHARS]}{origin}"
 
 
 def _text(error: BaseException) -> str:

@@ -32,7 +32,7 @@ from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["AsyncServer"]
 
-LOOK_S: Final = 0.05  #: how late a task is cancelled whose client is gone
+POLL_S: Final = 0.05  #: how late a task is cancelled whose client has disconnected
 BLOCKED_S: Final = 1.0  #: a step of the event loop that takes longer is logged
 QUIET_S: Final = 60.0  #: between two such lines
 
@@ -162,7 +162,7 @@ class AsyncServer(SlotServer):
     # ------------------------------------------------------------ time
 
     def _look_again(self) -> None:
-        self._look_at += LOOK_S
+        self._look_at += POLL_S
         self._loop.call_at(self._look_at, self._look)
 
     def _look(self) -> None:

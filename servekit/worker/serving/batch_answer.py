@@ -36,7 +36,7 @@ def answer_with(
         return _answer_with(speaker, items, *batch)
     with recorder.active():
         result = _answer_with(speaker, items, *batch)
-    return result._replace(trace=recorder.finish())
+    return BatchResult(*result[:-1], recorder.finish())
 
 
 def _answer_with(

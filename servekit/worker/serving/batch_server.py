@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
 from servekit.ipc.batches import Freed, Hello, Open, Ping, Pong, Predict, Reply
-from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame, send_first
+from servekit.ipc.channel import FrameReader, encode_frame, send_first
 from servekit.ipc.control import Launch, Retire, Stop
 from servekit.worker.envelopes.batch import EnvelopedBatch
 from servekit.worker.envelopes.table import EnvelopeTable
@@ -24,6 +24,7 @@ from servekit.worker.transport.channel import FrontEndChannel, SharedBodies, pee
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from servekit.ipc.batches import Answer
     from servekit.service.spans import SpanRecorder
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.methods import Mixed
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     Speaker = Predictor | Run | Mixed
 
-__all__ = ["BatchServer"]
+__all__ = ["PROTOCOL_OF", "BatchServer"]
 
 SEND_TIMEOUT_S = 30  #: a front-end that reads no answer in this time is disconnected
 TIMEVAL = struct.Struct("ll")
@@ -71,7 +72,9 @@ class BatchServer:
         }
         self._users = {os.getuid(), peer_user(control)}
         self._heap = Heap(launch.memory_bytes)
-        self._envelopes = EnvelopeTable(loaded.interface, loaded.codecs, launch)
+        colocated = {name: each.interface for name, each in loaded.colocated.items()}
+        self._envelopes = EnvelopeTable(loaded.interface, loaded.codecs, launch, colocated)
+        self._enveloped = EnvelopedBatch(self._envelopes, loaded.methods, launch.max_batch_size)
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
@@ -178,21 +181,23 @@ class BatchServer:
             self._close(channel)
             return
         has_protocols = any(map(PROTOCOL_OF, items))
-        speaker = self._enveloped() if has_protocols else found
+        speaker = self._enveloped if has_protocols else found
         recorder = self._recorder_of(channel, items)
         result = answer_with(recorder, speaker, items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
+        answers: list[Answer] = []
         try:
             answers = shared.lay_out(result.answers, result.pieces)
             held, own = shared.let_go(), (result.responses, result.steps, result.sizes)
             reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
             reply.cost, reply.trace = result.cost, result.trace
             frame = encode_frame(reply, self._buffer)
-        except FrameTooLarge as error:
+        except Exception as error:  # noqa: BLE001 - too large, or of types that no check has foreseen
             ids = [item.request_id for item in message.items]
             report(f"the answers of a batch cannot be sent: {error}", None, ids)
+            shared.drop(answers)
             answers = [error_answer(ResultNotEncodable())] * len(message.items)
             reply = Reply(message.batch, answers, *result.times, shared.let_go(), is_last)
             frame = encode_frame(reply, self._buffer)
@@ -203,11 +208,6 @@ class BatchServer:
     ) -> "SpanRecorder | None":
         """Return what records the spans of *items*, if its front-end wants them."""
         return self._loaded.tracing.recorder_of(items) if channel.is_sampling else None
-
-    def _enveloped(self) -> EnvelopedBatch:
-        """Return what answers a batch with requests that come by protocols."""
-        longest = self._launch.max_batch_size
-        return EnvelopedBatch(self._envelopes, self._loaded.methods, longest)
 
     def _pong(self, channel: FrontEndChannel) -> None:
         self._send_pong(channel, self._ping())

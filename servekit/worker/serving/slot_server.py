@@ -9,17 +9,20 @@ import os
 from abc import abstractmethod
 from typing import NamedTuple
 
+from servekit.errors import ResultNotEncodable
 from servekit.ipc.batches import EnvelopePart, Freed, Open, Part, Parts, Slab
-from servekit.ipc.channel import FrameTooLarge, encode_frame
+from servekit.ipc.channel import encode_frame
 from servekit.worker.prediction.batch_result import BatchResult
 from servekit.worker.prediction.current_batch import OpenItem
+from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
+from servekit.worker.process.log import report
 from servekit.worker.serving.batch_answer import answer_with
 from servekit.worker.serving.batch_server import PROTOCOL_OF, BatchServer
 from servekit.worker.transport.channel import FrontEndChannel
 
-__all__ = ["ALIVE_S", "SlotServer"]
+__all__ = ["ALIVE_S", "SlotServer", "parts_of"]
 
 ALIVE_S = 0.5  #: a front-end gets a message at least so often while it waits for answers
 
@@ -71,7 +74,7 @@ class SlotServer(BatchServer):
         """Answer requests as a batch."""
         items = [each.item for each in batch]
         is_of_protocols = any(map(PROTOCOL_OF, items))
-        speaker = self._enveloped() if is_of_protocols else self._loaded.methods.of(items)
+        speaker = self._enveloped if is_of_protocols else self._loaded.methods.of(items)
         recorder = self._recorder_of(batch[0].channel, items)
         result = answer_with(recorder, speaker, items, 0, None)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
@@ -85,9 +88,20 @@ class SlotServer(BatchServer):
     def _send_parts(self, channel: FrontEndChannel, parts: list[Part]) -> None:
         try:
             self._send(channel, encode_frame(Parts(parts), self._buffer))
-        except FrameTooLarge:  # each part alone fits into a frame
+        except Exception:  # noqa: BLE001 - too large, or of types that no check has foreseen
             for part in parts:
-                self._send(channel, encode_frame(Parts([part]), self._buffer))
+                self._send(channel, self._frame_of(channel, part))
+
+    def _frame_of(self, channel: FrontEndChannel, part: Part) -> bytearray:
+        """Return a frame with *part* alone, or with an error in its place."""
+        try:
+            return encode_frame(Parts([part]), self._buffer)
+        except Exception as error:  # noqa: BLE001 - see above
+            report(f"an answer cannot be sent: {error}", None)
+            if part.end is not None:
+                channel.shared.drop([part.end])
+            end = error_answer(ResultNotEncodable())
+            return encode_frame(Parts([Part(part.stream, "", b"", 0, end)]), self._buffer)
 
 
 def parts_of(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beginning of a stream: how it will be written, and the item that the service gets."""
+"""The beginning of a stream: how it will be written, and the items that the service gets."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ class StreamOpener:
         self.write = partial(written, limit=max_answer_bytes)
         self._formats = Formats()
 
-    def item_of(self, stream: Stream) -> OpenItem:
-        """Decide how *stream* is written; return the item that the service gets.
+    def items_of(self, stream: Stream) -> list[OpenItem]:
+        """Decide how *stream* is written; return the items that the service gets.
 
-        :raises RequestError: there is no such item.
+        There is one, unless the request comes by a protocol, and is answered whole.
+
+        :raises RequestError: the request is refused.
         """
         if stream.item.protocol is not None:
             return self._open_enveloped(stream)
@@ -46,20 +48,20 @@ class StreamOpener:
         accept = VALUE.encode()
         item: OpenItem = Item(sent.body, sent.content_type, accept, sent.request_id, deadline)
         item.headers, item.identity = sent.headers, sent.identity
-        return item
+        return [item]
 
-    def _open_enveloped(self, stream: Stream) -> OpenItem:
+    def _open_enveloped(self, stream: Stream) -> list[OpenItem]:
         """Do the same for a request that comes by a protocol.
 
-        :raises InputError: it does not have exactly one input.
+        :raises InputError: the client wants a stream, and there is not exactly one input.
         """
         stream.enveloped = enveloped = self._envelopes.open(stream.item)
         items = enveloped.items()
-        if len(items) != 1:
-            raise InputError(f"the model takes one input at a time, got {len(items)}")
         if enveloped.request.is_stream:
+            if len(items) != 1:
+                raise InputError(f"a stream has one input, got {len(items)}")
             items[0].deadline = stream.message.until
-        return items[0]
+        return items
 
     def blamed(self, error: BaseException, stream: Stream) -> BaseException:
         """Return *error*, raised while an output was written, or the client's mistake behind it."""

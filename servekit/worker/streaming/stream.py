@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import ResultNotEncodable
 from servekit.ipc.batches import BETWEEN_STEPS, Part
@@ -16,7 +17,7 @@ from servekit.worker.codecs.plain import text
 from servekit.worker.prediction.negotiation import Plan, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from servekit.ipc.batches import Answer, Open
     from servekit.service.request import Request
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     #: ``Predictor.written``
     Write = Callable[[Plan, Any], tuple[str, bytes]]
 
-__all__ = ["Formats", "Stream"]
+__all__ = ["Formats", "Siblings", "Stream", "StreamInput"]
 
 #: between the stages of a model, or for another model: never a stream
 INTERNAL = frozenset(name.encode() for name in BETWEEN_STEPS)
@@ -74,8 +75,8 @@ class Stream:
     """One request, from the message that brought it to its end."""
 
     __slots__ = (
-        *("_kept", "_started", "_steps", "channel", "enveloped", "format", "item", "message"),
-        *("plan", "predictor", "recorder", "request", "run", "slot", "stepping"),
+        *("_started", "_steps", "channel", "enveloped", "format", "input", "item", "kept"),
+        *("message", "plan", "predictor", "recorder", "request", "run", "slot", "stepping"),
     )
 
     slot: Any
@@ -101,7 +102,8 @@ class Stream:
         self.predictor, self.run, self.recorder = predictor, run, None
         self.format: StreamFormat | None = None
         self.enveloped: OpenedRequest | None = None  #: if it comes by a protocol: writes it
-        self._kept: list[Any] = []
+        self.input: StreamInput | None = None  #: once it is known
+        self.kept: list[Any] = []  #: the outputs so far, if they are sent at the end
         self._started = 0.0
         self._steps: dict[str, float] = {}  #: seconds of stages, not yet sent
 
@@ -125,12 +127,12 @@ class Stream:
         if self.enveloped is not None:
             return self._enveloped_part(self.enveloped, advance)
         if self.format is None:
-            self._kept += advance.outputs
+            self.kept += advance.outputs
             if not advance.is_over:
                 return None
-            answered: Answered = ("", *write(self.plan, self._kept))
+            answered: Answered = ("", *write(self.plan, self.kept))
             (last,) = self.channel.shared.lay_out([answered])
-            return self._part("", b"", len(self._kept), last)
+            return self._part("", b"", len(self.kept), last)
         if not (advance.outputs or advance.is_over):
             return None
         plan = self.predictor.plans.piece
@@ -144,13 +146,30 @@ class Stream:
             part = self._enveloped_pieces(enveloped, advance) if is_due else None
             if enveloped.request.is_stream:  # the first output may say that there is no stream
                 return part
-        self._kept += advance.outputs
+        self.kept += advance.outputs
         if not advance.is_over:
             return None
-        answered = enveloped.answer([self.predictor.plans.as_object(self._kept)])
+        siblings = self.siblings
+        streams = [self] if siblings is None else siblings.note_end()
+        return self.whole(streams) if streams else None
+
+    @property
+    def siblings(self) -> Siblings | None:
+        """The streams of its request, if that has several inputs."""
+        return self.input.siblings if self.input is not None else None
+
+    def whole(self, streams: Sequence[Stream]) -> Part:
+        """Return the answer of a request that comes by a protocol.
+
+        :param streams: those of its inputs, with all outputs.
+        """
+        enveloped, as_object = self.enveloped, self.predictor.plans.as_object
+        assert enveloped is not None
+        answered = enveloped.answer([as_object(each.kept) for each in streams])
         pieces = {} if enveloped.pieces is None else {0: enveloped.pieces}
         (last,) = self.channel.shared.lay_out([answered], pieces)
-        return self._part("", b"", len(self._kept), last, enveloped.response)
+        outputs = sum(len(each.kept) for each in streams)
+        return self._part("", b"", outputs, last, enveloped.response)
 
     def _enveloped_pieces(self, enveloped: OpenedRequest, advance: Advance) -> Part:
         try:
@@ -180,6 +199,34 @@ class Stream:
         if end is not None and self._started and self.run is not None:
             steps[self.run.last_name] = monotonic() - self._started
         return Part(self.message.stream, media_type, body, outputs, end, response, steps)
+
+
+class Siblings:
+    """The streams of one request, one for each input. The last that ends answers the request."""
+
+    __slots__ = ("_ended", "streams")
+
+    def __init__(self, stream: Stream, items: Sequence[OpenItem]) -> None:
+        """Divide *stream*, which is not admitted yet, into one for each of *items*."""
+        self.streams = [self._stream_of(stream, item) for item in items]
+        self._ended = 0
+
+    def _stream_of(self, stream: Stream, item: OpenItem) -> Stream:
+        found = copy(stream)
+        found.kept, found.input = [], StreamInput(item, self)
+        return found
+
+    def note_end(self) -> Sequence[Stream]:
+        """Note that one of the streams has all outputs; return all of them if all have."""
+        self._ended += 1
+        return self.streams if self._ended == len(self.streams) else ()
+
+
+class StreamInput(NamedTuple):
+    """The item that a service gets for a stream."""
+
+    item: OpenItem
+    siblings: Siblings | None = None  #: if its request has several inputs
 
 
 def _piece(form: StreamFormat, plan: Plan, output: Any, write: Write) -> bytes:

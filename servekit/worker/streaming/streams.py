@@ -11,6 +11,7 @@ from servekit.service.spans import UNTRACED, begin_stage
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
 from servekit.worker.prediction.current_batch import NO_BATCH
 from servekit.worker.streaming.opening import StreamOpener
+from servekit.worker.streaming.stream import Siblings, Stream, StreamInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.runs import Batch, Run
     from servekit.worker.streaming.stepping import Advance, Stepping
-    from servekit.worker.streaming.stream import Stream
     from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["ActiveStreams"]
@@ -51,11 +51,23 @@ class ActiveStreams:
         while self._waiting and len(self._open) < self._most:
             stream = self._waiting.popleft()
             part = self._admit(stream)
-            if part is None:
-                self._open.append(stream)
-            else:
+            if part is not None:
                 found.append((stream, part))
-        return found + self._step()
+        return self._ended_once(found + self._step())
+
+    def _ended_once(self, found: list[tuple[Stream, Part]]) -> list[tuple[Stream, Part]]:
+        """Return *found* with one end for each request: where one input fails, others end too."""
+        ended: set[Siblings] = set()
+        kept = []
+        for stream, part in found:
+            siblings = stream.siblings
+            if siblings is not None and part.end is not None:
+                if siblings in ended:
+                    continue
+                ended.add(siblings)
+                self._drop(lambda each: each.siblings in ended)
+            kept.append((stream, part))
+        return kept
 
     def leave(self, channel: FrontEndChannel) -> None:
         """End the streams of *channel*, whose front-end is gone."""
@@ -66,12 +78,18 @@ class ActiveStreams:
         self._drop(lambda _stream: True)
 
     def _admit(self, stream: Stream) -> Part | None:
-        """Give *stream* its slot, or return its refusal."""
+        """Give *stream* its slot, or return its refusal. Several inputs wait for slots again."""
         if stream.item.deadline <= monotonic():
             return stream.failed(EXPIRED)
         try:
             with UNTRACED if stream.recorder is None else stream.recorder.active():
-                value = self._read(stream)
+                if stream.input is None:
+                    items = self._opener.items_of(stream)
+                    if len(items) != 1:
+                        self._waiting.extend(Siblings(stream, items).streams)
+                        return None if items else stream.whole(())
+                    stream.input = StreamInput(items[0])
+                value = self._read(stream, stream.input.item)
                 if type(value) is Failed:
                     return stream.failed(value.answer)
                 if stream.run is not None:
@@ -81,12 +99,13 @@ class ActiveStreams:
             return self._failed(error, [stream])[0][1]
         finally:
             stream.stepping.current.batch = NO_BATCH
+        self._open.append(stream)
         return None
 
-    def _read(self, stream: Stream) -> Any:
+    def _read(self, stream: Stream, item: OpenItem) -> Any:
         """Return the input of *stream*, or a ``Failed``; set its ``request``."""
         predictor, current = stream.predictor, stream.stepping.current
-        place, item = stream.message.place, self._opener.item_of(stream)
+        place = stream.message.place
         batch = stream.message.stream, stream.channel.shared.cancelled
         if stream.run is not None:
             return self._lead(stream, stream.run, item, batch)

@@ -25,7 +25,7 @@ from servekit.worker.codecs.value import value as codec
 
 __all__ = ["CallSocket", "CallSockets", "ModelCaller", "StandIn", "call_of"]
 
-LOOK_S: Final = 0.05  #: how late a call is dropped that nobody waits for any more
+POLL_S: Final = 0.05  #: how late a call is dropped that nobody waits for any more
 SEND_TIMEOUT_S: Final = 30.0  #: a front-end that reads no call in this time gets no others
 REFUSED: Final = 400  #: statuses from here on are no outputs
 TEMPORARY: Final = (429, 503, 504)
@@ -115,7 +115,7 @@ class CallSocket:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         while True:
-            is_readable = poll.poll(LOOK_S * 1000)
+            is_readable = poll.poll(POLL_S * 1000)
             try:
                 answers = self._reader.read() if is_readable else []
             except OSError:  # includes ChannelClosed
@@ -162,7 +162,7 @@ class CallSockets:
         return self._sockets[-1]
 
     def prefer(self, sock: CallSocket) -> None:
-        """Have calls go to this one from now on."""
+        """Send calls to this one from now on."""
         if self._sockets[-1] is not sock:
             self._sockets.remove(sock)
             self._sockets.append(sock)

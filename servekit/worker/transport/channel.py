@@ -138,6 +138,10 @@ class SharedBodies:
         self._answers[slab.offset] = slab
         return *answer[:2], slab
 
+    def drop(self, answers: list[Answer]) -> None:
+        """Free the large bodies of *answers*, which ``lay_out`` returned and nobody has sent."""
+        self.free([body.offset for _, _, body in answers if isinstance(body, Slab)])
+
     def free(self, offsets: list[int]) -> None:
         """Free the answers at *offsets*, which the front-end has sent."""
         for offset in offsets:

@@ -6,14 +6,18 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
 from servekit.cli.doctor import live
-from servekit.cli.server.connection import ManagedServer
+from servekit.cli.doctor.live_server import LiveServer
+from servekit.cli.server.connection import ManagedServer, NoServer
 from servekit.ipc.crash_reports import CrashReport
+from servekit.ipc.model_counters import GAUGES, LENGTH, PLACES, Label, key_of
 from servekit.ipc.operations import FAILED, Swap
+from servekit.ipc.table import ReplicaRow, StageRow
+from servekit.settings import Settings
 from tests.cli.conftest import *  # noqa: F403 - the fixtures
-from tests.web.fakes import ends
+from tests.web.fakes import ends, model_row
 
 
 @pytest.fixture
@@ -39,8 +43,8 @@ def test_a_server_that_is_well(well, ask):
     status, out, _ = ask("doctor", "--verbose")
 
     assert status == 0
-    assert "ok       queues: full queues and refused requests\n" in out
-    assert out.endswith("8 checks: 0 errors, 0 warnings, 0 remarks\n")
+    assert "ok       queues: full queues\n" in out
+    assert out.endswith("9 checks: 0 errors, 0 warnings, 0 remarks\n")
 
 
 def test_why_it_is_unhealthy(well, examine):
@@ -75,11 +79,66 @@ def test_crashes_of_the_last_minutes(well, examine, count, age, status):
     assert ("crash loops" in found) == bool(status)
 
 
+def wait_in(server, label, count):
+    """Have *count* tasks wait in the queue of *label*."""
+    server.share.take(key_of(label), LENGTH, GAUGES)[PLACES["waiting"]] = count
+
+
 @pytest.mark.parametrize(("waiting", "status"), [(100, 0), (900, 1), (1024, 2)])
 def test_a_full_queue(well, examine, waiting, status):
-    well.waiting = lambda: {"digits": waiting}
+    wait_in(well, Label("digits", "1.0"), waiting)
 
     assert examine()[0] == status
+
+
+@pytest.fixture
+def pipeline(well):
+    """A server with a model of two stages, whose second version has one."""
+    row, _ = well.table.models
+    rows = [ReplicaRow(0, 1, "/run/0.sock", "serving", stage=stage) for stage in ("a", "b", "b")]
+    row.stages, row.replicas = [StageRow(name, 1, 0.0, 1.0) for name in ("a", "b")], rows
+    row.versions = [model_row("digits", version="2.0")]
+    well.live |= {"digits:a": 1, "digits:b": 2}
+    return well
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "fix"),
+    [
+        (
+            Label("digits:b", "1.0"),
+            "digits: 900 of 1024 places in the queue of stage b are taken",
+            "servekit scale digits 3 --stage b",
+        ),
+        (
+            Label("digits", "2.0"),
+            "digits/2.0: 900 of 1024 places in the queue are taken",
+            "servekit scale digits 2 --version 2.0",
+        ),
+    ],
+    ids=["a stage", "another version"],
+)
+def test_a_full_queue_of_a_stage_or_a_version(pipeline, ask, label, text, fix):
+    wait_in(pipeline, label, 900)
+    _, out, _ = ask("doctor")
+
+    assert f" queues: {text}\n" in out
+    assert f" fix: {fix}\n" in out
+
+
+def test_queues_that_are_full_only_together(pipeline, examine):
+    for label in (Label("digits:a", "1.0"), Label("digits:b", "1.0"), Label("digits", "2.0")):
+        wait_in(pipeline, label, 500)
+
+    assert examine() == (0, {})
+
+
+def test_each_front_end_has_a_queue(well, examine, ask):
+    well.settings = Settings(front_ends=2)
+    wait_in(well, Label("digits", "1.0"), 1024)
+
+    assert examine() == (0, {})
+    assert " 1024/2048 " in ask("status")[1]
 
 
 @pytest.mark.parametrize(("refused", "status"), [(0, 0), (50, 1)])
@@ -92,13 +151,27 @@ def test_requests_that_were_refused(well, examine, refused, status):
 
     assert found_status == status
     text = "digits: 50 of 1050 requests were refused (429, 503)"
-    assert found.get("queues", []) == ([text] if refused else [])
+    assert found.get("refusals", []) == ([text] if refused else [])
+
+
+def test_the_stage_that_refused_requests_have_waited_for(well, ask):
+    requests = CounterMetricFamily("servekit_requests", "", labels=["model", "version", "status"])
+    requests.add_metric(["digits", "1.0", "429"], 50)
+    labels = ["model", "version", "stage"]
+    waited = HistogramMetricFamily("servekit_stage_queue_duration_seconds", "", labels=labels)
+    for version, stage, waited_s in (("1.0", "a", 3.0), ("1.0", "b", 2.0), ("2.0", "b", 2.0)):
+        waited.add_metric(["digits", version, stage], [("+Inf", 1.0)], waited_s)
+    well.series = [requests, waited]
+    _, out, _ = ask("doctor")
+
+    assert "Requests wait longest for stage b." in out
+    assert " fix: servekit top; servekit scale digits N --stage b\n" in out
 
 
 def test_little_memory_and_workers_that_are_swapped_out(monkeypatch, tmp_path):
     server = ManagedServer(shown="", address="", connect=lambda: None, run_dir=tmp_path)
     replica = {"index": 0, "pid": 7, "memory_bytes": 1 << 30}
-    looked = live.LiveServer(server)
+    looked = LiveServer(server)
     looked.models = [{"name": "digits", "versions": [], "replicas": [replica]}]
     monkeypatch.setattr(live, "available_bytes", lambda: 1 << 40)
     monkeypatch.setattr(live, "_swapped", lambda pid: 0)
@@ -127,6 +200,15 @@ def test_a_clock_that_is_wrong(well, examine, monkeypatch):
     assert (status, list(found)) == (1, ["clock"])
 
 
+def test_a_server_that_ends_meanwhile_is_said_once(well, examine, monkeypatch):
+    def gone(_server, _path):
+        raise NoServer("it does not answer")
+
+    monkeypatch.setattr(ManagedServer, "text", gone)
+
+    assert examine() == (2, {"refusals": ["it does not answer"]})
+
+
 def test_an_operation_that_failed(well, examine):
     well.begin_operation("o1", Swap(model="digits", version="2.0"))
     ends(FAILED, error="too many errors")(well.table.operations[-1])
@@ -135,7 +217,7 @@ def test_an_operation_that_failed(well, examine):
 
 
 def test_findings_are_printed_with_their_fix(well, ask):
-    well.waiting = lambda: {"digits": 1024}
+    wait_in(well, Label("digits", "1.0"), 1024)
     status, out, _ = ask("doctor")
 
     assert status == 2
@@ -143,5 +225,5 @@ def test_findings_are_printed_with_their_fix(well, ask):
         "error    queues: digits: 1024 of 1024 places in the queue are taken",
         "         Requests wait long, and are refused with a 429 when it is full.",
         "         fix: servekit scale digits 2",
-        "8 checks: 1 error, 0 warnings, 0 remarks",
+        "9 checks: 1 error, 0 warnings, 0 remarks",
     ]

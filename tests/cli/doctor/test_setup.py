@@ -7,8 +7,10 @@ import resource
 import socket
 import types
 from collections import namedtuple
+from datetime import UTC, datetime, timedelta
 
 import pytest
+import trustme
 from servekit_archiver import build_archive, unpack
 from servekit_archiver.names import MANIFEST
 
@@ -67,26 +69,27 @@ def well(root, tmp_path, monkeypatch):
     for name in ("run", "cache"):
         (tmp_path / name).mkdir(mode=0o700)
 
-    def make(environment=(), is_running=False, **settings):
+    def make(environment=(), owned=(), **settings):
         own = {"port": 0, "run_dir": "/tmp", "cache_dir": str(tmp_path / "cache")}
-        return Setup(Settings(**own | settings), is_running, root, dict(environment))
+        return Setup(Settings(**own | settings), frozenset(owned), root, dict(environment))
 
     return types.SimpleNamespace(make=make, limits=limits)
 
 
 def found(setup, check):
     """Return severity and text of what *check* finds."""
-    (row,) = [each for each in check_setup(setup) if each.check == check]
-    return [(each.severity, each.text) for each in row.findings]
+    (planned,) = [each for each in check_setup(setup) if each.name == check]
+    return [(each.severity, each.text) for each in planned.examine().findings]
 
 
 def test_a_machine_that_is_well_has_no_findings(well):
-    assert [row.check for row in check_setup(well.make()) if row.findings] == []
+    assert [each.name for each in check_setup(well.make()) if each.examine().findings] == []
 
 
 def test_every_finding_has_a_meaning(well, root):
     write(root, "proc/meminfo", meminfo(free=0.1))
-    rows = list(check_setup(well.make(host="0.0.0.0", run_dir="/nowhere")))
+    planned = check_setup(well.make(host="0.0.0.0", run_dir="/nowhere"))
+    rows = [each.examine() for each in planned]
     findings = [each for row in rows for each in row.findings]
 
     assert len(findings) >= 3
@@ -185,7 +188,8 @@ def test_a_port_that_is_taken(well, taken, key):
     assert found(well.make(**{key: value}), "ports") == [
         ("error", f"port {taken} of 127.0.0.1 is taken"),
     ]
-    assert found(well.make(is_running=True, **{key: value}), "ports") == []
+    assert found(well.make(owned=[taken], **{key: value}), "ports") == []
+    assert found(well.make(owned=[1], **{key: value}), "ports") != []
 
 
 def test_an_address_of_another_machine(well):
@@ -200,8 +204,9 @@ def test_a_unix_socket_that_is_answered(well, tmp_path):
         listener.bind(str(path))
         listener.listen()
         taken = found(well.make(bind=(f"unix:{path}",)), "unix sockets")
+        own = found(well.make(owned=[str(path)], bind=(f"unix:{path}",)), "unix sockets")
 
-    assert taken == [("error", f"{path}: another process listens there")]
+    assert (taken, own) == ([("error", f"{path}: another process listens there")], [])
     assert found(well.make(bind=(f"unix:{tmp_path}/new.sock",)), "unix sockets") == []
 
 
@@ -405,6 +410,30 @@ def test_secrets_that_are_open_or_missing(well, tmp_path):
     assert (severity, str(tokens) in text) == ("error", True)
 
 
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        (-3, ("error", "certificate has expired")),
+        (5, ("warning", "expires in 5 days")),
+        (90, None),
+    ],
+)
+@pytest.mark.parametrize("client_ca", [False, True])
+def test_a_certificate_that_expires(well, tmp_path, days, expected, client_ca):
+    authority, after = trustme.CA(), datetime.now(UTC) + timedelta(days=days, hours=1)
+    issued = authority.issue_cert("localhost", not_after=after)
+    certificate, key, ca = (tmp_path / f"{name}.pem" for name in ("server", "key", "ca"))
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(key)
+    authority.cert_pem.write_to_path(ca)
+    key.chmod(0o600)
+    asked = {"tls_client_ca": str(ca)} if client_ca else {}
+    setup = well.make(tls_certificate=str(certificate), tls_key=str(key), **asked)
+
+    wanted = [(expected[0], f"{certificate}: {expected[1]}")] if expected else []
+    assert found(setup, "secrets") == wanted
+
+
 # ---------------------------------------------------------------- settings
 
 
@@ -508,7 +537,7 @@ def test_plugins_contribute_checks(well, monkeypatch):
     manager.register(Paint(), "paint")
     manager.register(Odd(), "odd")
     monkeypatch.setattr(examination, "create_plugin_manager", lambda: manager)
-    rows = list(examination.check_plugins(well.make()))
+    rows = [each.examine() for each in examination.check_plugins(well.make())]
 
     assert json.dumps([(row.check, [each.text for each in row.findings]) for row in rows]) == (
         '[["plugin odd", ["the check cannot be made: OSError: no paint"]],'

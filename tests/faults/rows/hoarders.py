@@ -28,7 +28,7 @@ LARGE_RATE = 2.0
 LARGE = post("/work/predict", b"x" * 600_000, "application/octet-stream")
 LIMIT = 300 * MIB  #: ``--memory``
 SPARE = 64 * MIB  #: above it
-LOOK_S = 0.1  #: between two looks at the memory
+POLL_S = 0.1  #: how often to read the memory
 PING_MS = 250.0
 SMALL_MS = 5000.0  #: of the same model: 150 answers of 10 MB are made before, in order
 KINDS = {"chunked": 150, "streams": 10, "large_readers": 150}  #: ten connections of 15 streams
@@ -117,7 +117,7 @@ def highest(look: Callable[[], int]) -> Iterator[list[int]]:
     seen, is_over = [look()], Event()
 
     def watch() -> None:
-        while not is_over.wait(LOOK_S):
+        while not is_over.wait(POLL_S):
             seen.append(look())
 
     thread = Thread(target=watch)

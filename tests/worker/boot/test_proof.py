@@ -31,6 +31,10 @@ SIGNATURE = {
         ({"a": 1}, {"b": 1}, ': {"a":1}, expected {"b":1}'),
         ("a", "b", ': "a", expected "b"'),
         (None, 1, ": null, expected 1 (tolerance 1e-06)"),
+        (float("nan"), float("nan"), ""),
+        (1.0, float("nan"), ": 1.0, expected NaN (tolerance 1e-06)"),
+        (10**400, 10**400, ""),
+        (10**400, 1, f": {10**400}"[:62] + ", expected 1 (tolerance 1e-06)"),
     ],
 )
 def test_the_difference_says_where(found, expected, wrong):

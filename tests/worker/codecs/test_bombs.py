@@ -17,6 +17,8 @@ from servekit.worker.codecs.msgpack import ARRAY
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.worker_process import item
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 FORM = "multipart/form-data; boundary=B"
 MSGPACK, NPY, JSON = "application/msgpack", "application/x-npy", "application/json"

@@ -243,6 +243,17 @@ def test_npy_files_are_read(array, version):
     assert np.array_equal(found, array)
 
 
+@pytest.mark.parametrize("size", range(70, 80))
+def test_an_array_is_aligned_however_long_the_header_of_its_file_is(size):
+    """numpy pads the header, other writers may not."""
+    text = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }".ljust(size - 1) + "\n"
+    found = NPY.decode(memoryview(npy_header(text) + np.array([1.5, 2.5]).tobytes()), {})
+
+    assert found.flags.aligned
+    assert not found.flags.writeable
+    assert found.tolist() == [1.5, 2.5]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -6,9 +6,16 @@ import json
 import numpy as np
 
 from servekit.errors import ClientError
-from servekit.extension import EncodedInput, EncodedResponse, Envelope, Rows
+from servekit.extension import (
+    EncodedInput,
+    EncodedResponse,
+    Envelope,
+    ListInput,
+    PlainRequest,
+    Rows,
+)
 
-__all__ = ["Arrays", "Bare", "NotOne", "Raw", "Scripted", "Stacked", "Whole"]
+__all__ = ["Arrays", "Bare", "NotOne", "Plain", "Raw", "Scripted", "Split", "Stacked", "Whole"]
 
 
 class Bare(Envelope):
@@ -63,6 +70,16 @@ class Scripted(Bare):
         )
 
 
+class Split(Bare):
+    """The input says whether other workers predict, and the response whether they did."""
+
+    def decode(self, request):
+        return [request.is_split]
+
+    def encode(self, request, outputs):
+        return super().encode(request, [*outputs, request.is_split])
+
+
 class Arrays(Bare):
     """The body is one array of float32, in place."""
 
@@ -84,6 +101,13 @@ class Stacked(Bare):
         return EncodedResponse(body=json.dumps({"count": rows.count, **arrays}).encode())
 
 
+class Endless(Bare):
+    """More rows than the body can hold."""
+
+    def decode(self, request):
+        return [Rows({}, 2**60)]
+
+
 class NotOne:
     """Not an envelope."""
 
@@ -93,3 +117,31 @@ class Whole(Bare):
 
     def decode(self, request):
         return [EncodedInput(request.content_type, request.body)]
+
+
+class Plain(Bare):
+    """A number is plain; responses to it begin with ``plain``, unless the parameters say more."""
+
+    def decode(self, request):
+        request.state = "opened"
+        return super().decode(request)
+
+    def decode_plain(self, body, parameters):
+        if parameters.get("decode") == "fail":
+            raise KeyError("x")
+        if parameters.get("decode") == "lists":
+            return PlainRequest(ListInput(json.loads(body)), parameters)
+        return PlainRequest(json.loads(body), parameters) if bytes(body).isdigit() else None
+
+    def encode_plain(self, states, outputs):
+        if any(state.get("encode") == "fail" for state in states):
+            raise KeyError("x")
+        pairs = zip(states, outputs, strict=True)
+        return [self._response(state.get("encode", ""), output) for state, output in pairs]
+
+    def _response(self, kind, output):
+        if kind == "none" or not isinstance(output, int):
+            return None
+        if kind == "whole":
+            return EncodedResponse(body=[b"a", b"b"], media_type="a/b", headers={"x-own": "1"})
+        return b"plain %d" % output + bytes(int(kind or 0))

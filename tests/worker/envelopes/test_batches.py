@@ -12,6 +12,7 @@ from msgspec import structs
 from servekit import InputError, Response
 from servekit.ipc.batches import VALUES, EnvelopePart, Item, MethodCall, ProtocolCall
 from servekit.ipc.control import Launch
+from servekit.ipc.table import Interface
 from servekit.service.endpoints import endpoint
 from servekit.worker.codecs.value import values
 from servekit.worker.envelopes.batch import EnvelopedBatch
@@ -260,6 +261,46 @@ def test_inputs_for_other_workers_are_decoded(kind):
     ((_, _, body),) = run(service_of(echo), asked).answers
 
     assert values.decode(body, {}) == [[None, []], {"a": 1}]
+
+
+@pytest.mark.parametrize("part", EnvelopePart)
+def test_an_envelope_knows_whether_other_workers_predict(part):
+    asked = item(values.encode([[None, []], 1]) if part is EnvelopePart.WRITE else b"[1]")
+    asked.protocol = structs.replace(call("Split"), part=part)
+    ((_, _, body),) = run(service_of(echo), asked).answers
+    found = values.decode(body, {}) if part is EnvelopePart.READ else json.loads(body)
+
+    is_split = part is not EnvelopePart.BOTH
+    assert (
+        found
+        == {
+            EnvelopePart.BOTH: [is_split, is_split],
+            EnvelopePart.READ: [[None, []], is_split],
+            EnvelopePart.WRITE: [1, is_split],
+        }[part]
+    )
+
+
+def test_an_envelope_sees_the_inputs_of_the_first_stage_and_the_outputs_of_the_last():
+    signed = {
+        side: [{"name": side, "dtype": "float32", "shape": []}] for side in ("inputs", "outputs")
+    }
+    hosted = {side: [{"name": "other", "dtype": "float32", "shape": []}] for side in signed}
+    made = loaded(service_of(echo, signed))
+    colocated = {"second": Interface(signature=hosted, produces=["a/b"], task="chat")}
+    launch = Launch("", b'{"name":"m"}', 0, 1, 1, 1, 4, LIMIT, 0, LARGE)
+    table = EnvelopeTable(made.interface, made.codecs, launch, colocated)
+
+    for calls, inputs, outputs in (
+        (("",), "inputs", "outputs"),
+        (("first", "second"), "inputs", "other"),
+        (("second", "first"), "other", "outputs"),
+        (("second",), "other", "other"),
+    ):
+        asked = sent([1], calls=[MethodCall(stage) for stage in calls])
+        seen = table.open(asked)._envelope.model.interface
+        assert [seen.signature[side][0]["name"] for side in signed] == [inputs, outputs]
+        assert (seen.task == "chat") == (calls[-1] == "second")
 
 
 def test_batches_that_would_be_late_are_not_begun():

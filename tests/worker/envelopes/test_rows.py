@@ -151,3 +151,19 @@ def test_rows_are_cut_for_stages_in_other_workers():
     written = item(values.encode([state, {"y": np.float32(3)}, {"y": np.float32(7)}]))
     written.protocol = write
     assert told(answered(summing([]), written)[0]) == {"count": 2, "y": [3.0, 7.0]}
+
+
+@pytest.mark.parametrize("steps", [{}, {"preprocess": lambda self, request: request.json()}])
+def test_more_rows_than_the_body_can_hold_are_refused(steps):
+    shapes = []
+    found = answered(summing(shapes, **steps), sent({}, "Endless"))
+
+    assert told(found[0]).startswith("1152921504606846976 rows in a body of 2 bytes, limit 65552")
+    assert shapes == []
+
+
+def test_more_rows_than_the_body_can_hold_do_not_reach_a_pipeline():
+    request = sent({}, "Endless")
+    request.protocol = structs.replace(request.protocol, part=EnvelopePart.READ)
+
+    assert "1152921504606846976 rows" in told(answered(summing([]), request)[0])

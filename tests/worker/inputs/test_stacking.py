@@ -53,6 +53,27 @@ def test_one_array_is_looked_at_where_it_lies(stacker):
     assert address(stacker.stack([array])) == address(array)
 
 
+@pytest.mark.parametrize("shift", range(1, 4))
+@pytest.mark.parametrize("method", ["stack", "join"])
+def test_an_array_that_begins_at_an_odd_byte_is_copied(stacker, method, shift):
+    """A service may hand its batch to native code, which crashes or is slow otherwise."""
+    sent = bytes(shift) + np.arange(4, dtype=np.float32).tobytes()
+    array = np.frombuffer(sent, np.float32, offset=shift).reshape(2, 2)
+    batch = getattr(stacker, method)([array])
+
+    assert not array.flags.aligned
+    assert batch.flags.aligned
+    assert batch.reshape(2, 2).tolist() == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("method", ["stack", "join"])
+def test_an_array_in_the_order_of_fortran_is_copied(stacker, method):
+    batch = getattr(stacker, method)([np.asfortranarray(np.float32([[1, 2], [3, 4]]))])
+
+    assert batch.flags.c_contiguous
+    assert batch.reshape(2, 2).tolist() == [[1, 2], [3, 4]]
+
+
 def test_memory_that_nobody_looks_at_is_used_again(stacker):
     first = address(stacker.stack(rows(1, 2)))
     batch = stacker.stack(rows(3, 4))

@@ -401,13 +401,43 @@ def test_a_file_without_a_valid_content_type_is_the_error_of_the_service(content
     assert answer(service, b"1")[0] == "ResultNotEncodable"
 
 
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/msgpack"])
+@pytest.mark.parametrize(
+    ("output", "type_", "expected"),
+    [
+        (np.zeros((4, 4, 3), np.uint8), Image, "output: ndarray where the annotation says Image"),
+        (b"\x89PNG", Image, "output: bytes where the annotation says Image"),
+        (b"\x89PNG", JPEG, "output: bytes where the annotation says Image"),
+        (RED, Audio, "output: Image where the annotation says Audio"),
+        (5, Image | None, "output: int where the annotation says"),
+        ({"by_name": {"a": 5}}, dict[str, dict[str, Image]], "int where the annotation says Image"),
+    ],
+)
+def test_an_output_that_is_not_of_its_type_is_the_error_of_the_service(
+    capfd, accept, output, type_, expected
+):
+    assert answer(giving(output, type_), b"1", accept=accept)[0] == "ResultNotEncodable"
+    assert expected in capfd.readouterr().err
+
+
+def test_bytes_in_the_place_of_a_picture_are_not_sent_as_the_type_that_a_client_accepts(capfd):
+    assert answer(giving(b"no picture", Image), b"1", accept="image/png")[0] == "ResultNotEncodable"
+    assert "output: bytes where the annotation says Image" in capfd.readouterr().err
+
+
+def test_nothing_and_the_bytes_of_a_file_may_stand_for_media():
+    assert in_json(giving(None, Image)) is None
+    assert answer(giving(b"12", File), b"1")[1] == b"12"
+
+
 # ------------------------------------------------------------ other ways to answer
 
 
 def test_negotiation_for_files_of_one_type_happens_once():
     plan = loaded(giving(File("", "text/csv", b"1"), File)).predictor.plans[b"*/*"]
 
-    assert plan.of_file("text/csv") is plan.of_file("text/csv")
+    file = File("", "text/csv", b"1")
+    assert plan.of_media(file) is plan.of_media(file)
 
 
 def test_a_response_around_a_picture_keeps_its_status():

@@ -23,6 +23,8 @@ PARTS = {
     "changed refusal": ("detail", "errors", "args"),
     "done": ("output",),
     "output": ("output",),
+    "file": ("name", "content_type", "content"),
+    "audio": ("samples", "sample_rate"),
 }
 #: made in ``predict``, so that it raises there if it cannot be made, and with it fails the batch
 MADE = ("response", "input", "client", "done")
@@ -127,7 +129,26 @@ def test_the_list_of_all_may_be_of_any_type(worker, calls):
         check(found[0][0], 0, channel.reply.responses)
 
 
-@pytest.mark.parametrize("service", ["odd:OddStream", "odd:OddSlots"])
+@pytest.mark.parametrize("accept", ["", "application/json", "application/msgpack", "*/*"])
+@pytest.mark.parametrize("method", ["files", "files_within", "sounds"])
+def test_files_and_sounds_may_have_parts_of_any_type(worker, method, accept):
+    channel = worker.connect()
+    for order in SINGLES:
+        if order["kind"] in ("file", "audio"):
+            good, _, also_good = asked(channel, order, run(f"host.{method}"), accept)
+            assert "/" in good, order
+            assert "/" in also_good, order
+
+
+@pytest.mark.parametrize("name", ["csv", "csv bytes", "numpy csv", "csv of its own"])
+def test_the_content_type_of_a_file_is_a_text_of_any_type(worker, name):
+    order = {"kind": "file", "parts": {"content_type": name}}
+    found = worker.connect().predict(item(order, calls=run("host.files")))
+
+    assert found == [("text/csv", b"1")]
+
+
+@pytest.mark.parametrize("service", ["odd:OddFiles", "odd:OddStream", "odd:OddSlots"])
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/json"])
 def test_an_output_of_a_stream_may_be_of_any_type(start, service, accept):
     worker = start(service).boot()
@@ -219,3 +240,21 @@ def test_a_refusal_that_a_stream_yields_ends_it(start):
     channel.send(Open(1, 0, item({"kind": "input", "parts": {"detail": "text"}}), math.inf))
 
     assert end_of(channel, 1)[0] == "InputError"
+
+
+def test_an_answer_that_no_frame_can_hold_is_an_error(start):
+    worker = start("odd:Unforeseen").boot()
+    channel = worker.connect()
+
+    assert [name for name, _ in channel.predict(item("odd"))] == ["ResultNotEncodable"]
+    assert [name for name, _ in channel.predict(item(1))] == ["application/json"]
+    assert "the answers of a batch cannot be sent" in worker.log.read_text()
+
+
+def test_an_answer_that_no_frame_can_hold_is_an_error_beside_streams(start):
+    worker = start("odd:UnforeseenStream").boot()
+    channel = worker.connect()
+    for number, (value, error) in enumerate([("odd", "ResultNotEncodable"), (1, "")], 1):
+        channel.send(Open(number, 0, item(value, calls=run(".whole")), math.inf))
+        assert end_of(channel, number)[0] == error
+    assert "an answer cannot be sent" in worker.log.read_text()

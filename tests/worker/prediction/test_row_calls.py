@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from servekit import InputError, Response
 from servekit.extension import Rows
 from servekit.worker.prediction.objects import OBJECT, DecodedInput
-from servekit.worker.prediction.row_calls import plan_calls
+from servekit.worker.prediction.row_calls import Piece, plan_calls
 from servekit.worker.prediction.runs import Run
 from tests.worker.batches import loaded, service_of
 from tests.worker.worker_process import item
@@ -56,7 +56,7 @@ COUNTS = st.lists(st.integers(0, 20), max_size=12)
 
 @given(COUNTS, st.integers(1, 8))
 def test_calls_hold_all_rows_once_in_order_and_divide_none_but_the_longest(counts, longest):
-    calls = plan_calls(enumerate(counts), longest)
+    calls = list(plan_calls(enumerate(counts), longest))
     found = [
         (place, row) for call in calls for place, start, stop in call for row in range(start, stop)
     ]
@@ -66,6 +66,34 @@ def test_calls_hold_all_rows_once_in_order_and_divide_none_but_the_longest(count
     for place, count in enumerate(counts):
         pieces = sum(piece.place == place for call in calls for piece in call)
         assert pieces == -(-count // longest)
+
+
+def test_calls_are_planned_one_by_one():
+    assert next(iter(plan_calls([(0, 2**60)], 8))) == [Piece(0, 0, 8)]
+
+
+@pytest.mark.parametrize("shape", [(2**60, 0), (2**58, 0, 5), (1, 2**60, 0), (65_537, 0)])
+def test_arrays_without_elements_are_not_believed(shape):
+    calls, open_axes = [], [-1] * (len(shape) - 1)
+    signature = {"inputs": [{"name": "x", "dtype": "float32", "shape": open_axes}]}
+    hollow = np.empty(0, np.float32).reshape(shape)
+
+    def predict(self, batch):
+        calls.append(batch["x"].shape)
+        return [0] * len(batch["x"])
+
+    items = [
+        sent(Rows({"x": hollow}, len(hollow))),
+        sent(rows(np.ones((1,) * len(shape), np.float32))),
+    ]
+    items += [sent({"x": hollow[0]})] if shape[0] == 1 else []
+    answers = loaded(service_of(predict, signature)).predictor.answer(items).answers
+
+    assert [error for error, _, _ in answers] == ["InputError", "", "InputError"][: len(items)]
+    told = msgspec.json.decode(answers[0][2])["detail"]
+    assert f"x: shape {list(shape)} makes" in told
+    assert "lists, limit 65536" in told
+    assert calls == [(1,) * len(shape)]
 
 
 @given(st.lists(st.none() | st.integers(1, 20), min_size=1, max_size=10), st.integers(1, 8))

@@ -4,7 +4,7 @@
 import json
 import math
 import socket
-from time import monotonic, sleep
+from time import monotonic
 
 import pytest
 
@@ -70,13 +70,6 @@ def requests(start):
         return Requests(start(service, **keys).boot())
 
     return connect
-
-
-def wait_for_log(worker, text):
-    deadline = monotonic() + PATIENCE_S
-    while text not in worker.log.read_text():
-        assert monotonic() < deadline, f"no {text!r} in {worker.log.read_text()}"
-        sleep(0.005)
 
 
 def test_requests_run_at_the_same_time_and_see_their_own_request(requests):
@@ -167,7 +160,7 @@ def test_cancelling_reaches_the_coroutine_when_the_front_end_is_gone(requests):
     found.predict({})
     found.channel.sock.shutdown(socket.SHUT_RDWR)
 
-    wait_for_log(found.worker, "cancelled r1")
+    found.worker.wait_for_log("cancelled r1")
     assert Requests(found.worker).predict({})["most"] == 2
 
 
@@ -231,7 +224,7 @@ def test_pings_are_answered_while_requests_run_and_silence_is_broken(requests):
 def test_a_service_that_blocks_the_loop_is_silent(requests):
     found = requests()
     found.send({"then": "block"})
-    wait_for_log(found.worker, "blocking")
+    found.worker.wait_for_log("blocking")
     found.channel.send(Ping())
     found.channel.sock.settimeout(1.2)
 
@@ -339,7 +332,7 @@ def test_a_fork_in_a_coroutine_is_answered_once(requests):
     assert found.predict({"then": "fork"})["id"] == "r1"
     found.wait_for(other)
     assert found.sent == len(found.ends) == 2
-    wait_for_log(found.worker, "child ended with 0")
+    found.worker.wait_for_log("child ended with 0")
 
 
 def test_a_blocked_loop_is_logged(start, tmp_path):
@@ -350,4 +343,4 @@ def test_a_blocked_loop_is_logged(start, tmp_path):
     found = Requests(start("slow:Slow", directory=tmp_path).boot())
     found.predict(1.3)
 
-    wait_for_log(found.worker, "the event loop was blocked for 1.")
+    found.worker.wait_for_log("the event loop was blocked for 1.")

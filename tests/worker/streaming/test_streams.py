@@ -2,12 +2,12 @@
 """Services whose outputs come one by one, in a real worker process."""
 
 import math
-from time import monotonic, sleep
+from time import monotonic
 
 import pytest
 
-from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong
-from tests.worker.worker_process import PATIENCE_S, item, run
+from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong, ProtocolCall
+from tests.worker.worker_process import item, run
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -68,13 +68,6 @@ def streams(start):
         return found
 
     return open_streams
-
-
-def wait_for_log(worker, text):
-    deadline = monotonic() + PATIENCE_S
-    while text not in worker.log.read_text():
-        assert monotonic() < deadline, f"no {text!r} in {worker.log.read_text()}"
-        sleep(0.005)
 
 
 @BOTH
@@ -241,7 +234,7 @@ def test_stream_whose_client_has_gone_is_closed_within_a_step(streams, service):
 
     assert found.ends[gone][0] == "ClientGone"
     assert found.ends[stays] == ("", b"")
-    wait_for_log(found.worker, "closed 100000")
+    found.worker.wait_for_log("closed 100000")
 
 
 def test_service_sees_that_the_client_has_gone(streams):
@@ -251,7 +244,7 @@ def test_service_sees_that_the_client_has_gone(streams):
     found.leave(gone)
     found.wait_for()
 
-    wait_for_log(found.worker, "closed 1000 r-gone True")
+    found.worker.wait_for_log("closed 1000 r-gone True")
 
 
 @BOTH
@@ -261,7 +254,7 @@ def test_channel_that_closes_takes_its_streams_along(streams, service):
     found.wait_for_outputs(number, 1)
     found.channel.sock.close()
 
-    wait_for_log(found.worker, "closed 100000")
+    found.worker.wait_for_log("closed 100000")
     again = Streams(found.worker)
     again.open({"to": 1})
     again.wait_for()
@@ -376,3 +369,46 @@ def test_endpoints_beside_an_async_generator_are_answered(streams):
 
 def test_examples_of_async_streams_are_run(streams):
     streams("async_streams:Slots", examples=[{"input": {"to": 2}, "output": [0, 1]}])
+
+
+# ------------------------------------------------------------ several inputs in one request
+
+BARE = ProtocolCall("tests.worker.envelopes.samples:Bare")
+
+
+@BOTH
+def test_several_inputs_are_answered_together(streams, service):
+    found = streams(service)
+    number = found.open([{"to": 2}, {"to": 0}, *[{"to": 1}] * 40], protocol=BARE)
+    found.wait_for()
+
+    assert found.ends[number] == (JSON, b"[[0,1],[]" + b",[0]" * 40 + b"]")
+
+
+@pytest.mark.parametrize("then", ["refuse", "fail"])
+@BOTH
+def test_an_input_that_fails_ends_its_request_alone(streams, service, then):
+    found = streams(service)
+    other = found.open([{"to": 5}] * 2, protocol=BARE)
+    endless = {"to": 100_000, "pause_s": 0.001}
+    failed = found.open([endless, {"to": 1, "then": then}, endless], protocol=BARE)
+    found.wait_for()
+
+    assert found.ends[failed][0] == {"refuse": "InputError", "fail": "PredictFailed"}[then]
+    assert found.ends[other] == (JSON, b"[[0,1,2,3,4],[0,1,2,3,4]]")
+    found.worker.wait_for_log("closed 100000")
+
+
+@BOTH
+def test_a_client_that_leaves_frees_the_places_of_all_inputs(streams, service):
+    found = streams(service)
+    long = found.open({"to": 100, "pause_s": 0.001})
+    number = found.open([{"to": 100_000, "pause_s": 0.001}] * 80, protocol=BARE)
+    found.wait_for_outputs(long, 20)
+    found.leave(number)
+    last = found.open([{"to": 1}], protocol=BARE)
+    found.wait_for()
+
+    assert found.ends[number][0]
+    assert found.ends[last] == (JSON, b"[[0]]")
+    found.worker.wait_for_log("closed 100000")

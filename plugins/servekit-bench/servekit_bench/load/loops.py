@@ -16,7 +16,7 @@ from servekit_bench.load.plan import ClosedLoop, LoadPlan, OpenLoop
 
 __all__ = ["ClosedLoopRun", "LoadRun", "OpenLoopRun", "create_run"]
 
-LOOK_S: Final = 0.1  #: between looks at timeouts
+POLL_S: Final = 0.1  #: how often to check timeouts
 MARKS: Final = 60  #: points of the plots over time, at most
 STOPPED_DRAIN_S: Final = 1.0  #: how long the last answers are waited for after Ctrl-C
 
@@ -31,7 +31,7 @@ class LoadRun(ABC):
         self._control_fd = control_fd
         self._end_s = float("inf")  #: the end of the measurement
         self._next_look_s = 0.0
-        self._mark_every_s = max(LOOK_S, plan.duration_s / MARKS)
+        self._mark_every_s = max(POLL_S, plan.duration_s / MARKS)
         self._next_mark_s = float("inf")
         client.epoll.register(control_fd, select.EPOLLIN)
 
@@ -52,17 +52,17 @@ class LoadRun(ABC):
 
     def _until(self, end_s: float) -> None:
         while (now := monotonic()) < end_s and not self.was_stopped:
-            self._turn(min(end_s - now, LOOK_S))
+            self._turn(min(end_s - now, POLL_S))
             self._look_after(now)
 
     def _drain(self, end_s: float) -> None:
         while (now := monotonic()) < end_s and (self._client.is_busy or self._has_unsent()):
-            self._drain_turn(min(end_s - now, LOOK_S))
+            self._drain_turn(min(end_s - now, POLL_S))
             self._look_after(now)
 
     def _look_after(self, now: float) -> None:
         if now >= self._next_look_s:
-            self._next_look_s = now + LOOK_S
+            self._next_look_s = now + POLL_S
             self._client.look_after(now)
         if now >= self._next_mark_s:
             self._next_mark_s += self._mark_every_s

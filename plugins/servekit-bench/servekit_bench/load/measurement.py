@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from servekit_bench.load.records import LoadReport
 
-__all__ = ["Floats", "GeneratorUse", "LoadFailure", "Measurement", "Second", "StreamTimes"]
+__all__ = [
+    "Floats",
+    "GeneratorUse",
+    "LoadFailure",
+    "Measurement",
+    "Second",
+    "StreamTimes",
+    "percentile",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 BUSY: Final = 0.85  #: above this share of its time a generator is what limits the load
@@ -98,11 +106,6 @@ class Measurement:
         answers = sum(self.statuses.values())
         others = sum(each.count for each in self.failures if not each.is_answer)
         return answers + others + self.unanswered
-
-    @property
-    def mean_s(self) -> float:
-        """The mean latency; NaN if there is none."""
-        return float(np.mean(self.latencies_s)) if len(self.latencies_s) else float("nan")
 
     def percentile_s(self, percent: float) -> float:
         """Return the latency that *percent* of the requests kept; NaN if there is none."""

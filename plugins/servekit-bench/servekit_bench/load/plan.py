@@ -6,7 +6,19 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["ClosedLoop", "Load", "LoadPlan", "OpenLoop", "Target", "TimedRequest", "Tls"]
+__all__ = [
+    "BEGIN",
+    "FAILED",
+    "LENGTH",
+    "READY",
+    "ClosedLoop",
+    "Load",
+    "LoadPlan",
+    "OpenLoop",
+    "Target",
+    "TimedRequest",
+    "Tls",
+]
 
 # the pipes between ``generate`` and its processes
 LENGTH: Final = struct.Struct(">Q")  #: the size of the plan, before it

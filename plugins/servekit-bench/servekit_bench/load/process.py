@@ -31,7 +31,7 @@ def main() -> None:
     try:
         client = LoadClient(plan.target, plan.connections, plan.timeout_s)
     except OSError as error:
-        answer.write(FAILED + str(error).encode())
+        answer.write(FAILED + (error.strerror or str(error)).encode())
         return
     answer.write(READY)
     answer.flush()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single requests to a server that is to be measured."""
 
-import socket
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Final
@@ -9,26 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from servekit.errors import StartupError
+from servekit.extension import UnixConnection
 from servekit_bench.load import Target, TimedRequest
 from servekit_bench.load.connection import tls_context
 
-__all__ = ["ask", "ask_json", "where"]
+__all__ = ["MESSAGE", "ask", "ask_json", "where"]
 
 MESSAGE: Final = 300  #: characters of a refusal, as they are shown
-
-
-class SocketFileConnection(HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def ask(target: Target, request: TimedRequest, timeout_s: float) -> tuple[int, bytes]:
@@ -46,7 +32,8 @@ def ask(target: Target, request: TimedRequest, timeout_s: float) -> tuple[int, b
         finally:
             connection.close()
     except (OSError, HTTPException) as error:
-        raise StartupError(f"{where(target)}: {error or type(error).__name__}") from error
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise StartupError(f"{where(target)}: {why}") from error
 
 
 def ask_json(target: Target, path: str, headers: Mapping[str, str], timeout_s: float) -> Any:
@@ -71,7 +58,7 @@ def where(target: Target) -> str:
 
 def _connection(target: Target, timeout_s: float) -> HTTPConnection:
     if target.unix_path:
-        return SocketFileConnection(target.unix_path, timeout_s)
+        return UnixConnection(target.unix_path, timeout_s)
     if target.tls:
         context = tls_context(target.tls)
         return HTTPSConnection(target.host, target.port, timeout=timeout_s, context=context)

@@ -10,7 +10,7 @@ from servekit_archiver import ArchiveError, Manifest, load_directory, open_archi
 
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
-from servekit_bench.options import check_file, duration, positive, whole
+from servekit.settings.arguments import count, duration, output_file, positive
 from servekit_bench.progress import ProgressLine
 from servekit_bench.targets import TargetOptions
 from servekit_bench.tune.candidate import Candidate
@@ -67,7 +67,7 @@ def tune(parser: argparse.ArgumentParser) -> Run:
         "--budget", type=duration, default=300.0, metavar="TIME", help="how long to try (5m)"
     )
     parser.add_argument(
-        "--max-replicas", type=whole, metavar="N", help="default: the number of cores"
+        "--max-replicas", type=count, metavar="N", help="default: the number of cores"
     )
     parser.add_argument(
         "--set",
@@ -87,11 +87,13 @@ def tune(parser: argparse.ArgumentParser) -> Run:
         help="files to send, in place of the examples",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write the settings there"
+        "-o", "--output", type=output_file, metavar="FILE", help="write the settings there"
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    parser.add_argument(
+        "--html", type=output_file, metavar="FILE", help="write a report with plots"
+    )
     return run
 
 
@@ -102,8 +104,6 @@ def run(parsed: argparse.Namespace) -> int:
     """
     if parsed.output is not None and parsed.output.exists() and not parsed.force:
         raise StartupError(f"{parsed.output}: exists; --force overwrites it")
-    check_file("--output", parsed.output)
-    check_file("--html", parsed.html)
     manifest = _manifest_of(parsed.model)
     progress = ProgressLine()
     options = TargetOptions(settings={"set": parsed.set}, inputs=tuple(parsed.input))
@@ -151,8 +151,10 @@ def _manifest_of(path: str) -> Manifest:
         else:
             with open_archive(path) as archive:
                 manifest = archive.manifest
-    except (ArchiveError, OSError) as error:
+    except ArchiveError as error:
         raise StartupError(f"{path}: {error}") from error
+    except OSError as error:
+        raise StartupError(f"{path}: {error.strerror}") from error
     if manifest.cache is not None:
         raise StartupError(
             f"{path}: answers equal requests from its [cache]; tune a copy without it"
@@ -167,7 +169,7 @@ def _print(parsed: argparse.Namespace, model: str, outcome: Outcome) -> None:
         print(json.dumps(as_json(model, outcome), indent=2))
     else:
         print(as_text(model, outcome), end="")
-    if parsed.html is not None:
-        parsed.html.write_text(tune_page(model, outcome), encoding="utf-8")
     if parsed.output is not None and outcome.best is not None:
         parsed.output.write_text(outcome.best.candidate.to_toml(model), encoding="utf-8")
+    if parsed.html is not None:
+        parsed.html.write_text(tune_page(model, outcome), encoding="utf-8")

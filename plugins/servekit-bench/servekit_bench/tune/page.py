@@ -13,7 +13,7 @@ from servekit_bench.tune.trials import MeasuredCandidate
 
 __all__ = ["tune_page"]
 
-SHOWN = 5  #: candidates in the plot of latencies
+MAX_CURVES = 5  #: candidates in the plot of latencies
 
 
 def tune_page(model: str, outcome: Outcome) -> str:
@@ -43,7 +43,7 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
 def _latency(outcome: Outcome) -> Plot:
     """Return latency against throughput."""
     ranked = [*outcome.ranked, *outcome.all_measured]
-    chosen = list({id(each): each for each in ranked}.values())[:SHOWN]
+    chosen = list({id(each): each for each in ranked}.values())[:MAX_CURVES]
     if outcome.own in outcome.all_measured and outcome.own not in chosen:
         chosen[-1:] = [outcome.own]
     series = [_of_trials(each, hue, outcome) for hue, each in enumerate(chosen)]

@@ -18,9 +18,9 @@ __all__ = ["LARGEST", "Probe", "ProbeOrder", "probe"]
 
 LARGEST: Final = 256  #: batch that is tried
 DELAY_MS: Final = 40.0  #: how long a batch may wait for all requests of a burst
-LEAST: Final = 3  #: bursts of each size
-MOST: Final = 15
-TIMED_S: Final = 0.7  #: for each size, if it takes no more bursts than ``MOST``
+MIN_BURSTS: Final = 3  #: bursts of each size
+MAX_BURSTS: Final = 15
+TIMED_S: Final = 0.7  #: for each size, if it takes no more bursts than ``MAX_BURSTS``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class _Probing:
     def _bursts(self, size: int) -> bool:
         """Send bursts of *size* until their time is up; return whether all were answered."""
         until, count = monotonic() + TIMED_S, 0
-        while count < LEAST or (count < MOST and monotonic() < until):
+        while count < MIN_BURSTS or (count < MAX_BURSTS and monotonic() < until):
             try:
                 burst = self._client.send(size)
             except OSError as error:

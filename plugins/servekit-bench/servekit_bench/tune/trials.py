@@ -12,7 +12,15 @@ from servekit_bench.load import OpenLoop, Target, generate
 from servekit_bench.tune.candidate import Candidate
 from servekit_bench.tune.planning import Goal
 
-__all__ = ["WARM_UP_S", "MeasuredCandidate", "RunTrial", "Trial", "search_rate", "try_rate"]
+__all__ = [
+    "WARM_UP_S",
+    "MeasuredCandidate",
+    "RunTrial",
+    "Trial",
+    "duration_of",
+    "search_rate",
+    "try_rate",
+]
 
 REQUESTS: Final = 400  #: enough for a percentile
 SHORTEST_S: Final = 1.5

@@ -2,13 +2,14 @@
 // A conversation, for models that take a list of messages.
 
 import { h } from "./playground-views.js";
-import { FieldError } from "./playground-fields.js";
+import { FieldError } from "./playground-field.js";
 
 const ROLES = ["assistant", "developer", "system", "tool", "user"];
 
 // Return a field whose value is a conversation; *send* sends it.
 export function makeChat(value, model, send) {
-  const isTold = value?.messages?.every((each) => ROLES.includes(each.role)); // not made of the schema
+  // not made of the schema, and without parts such as pictures
+  const isTold = value?.messages?.every((each) => ROLES.includes(each.role) && typeof each.content === "string");
   const { messages = [], ...rest } = isTold ? value : { model };
   let said = messages.slice(0, -1);
   const log = h("div", { className: "pg-chat", role: "log", "aria-label": "Conversation", tabIndex: 0 });
@@ -49,10 +50,13 @@ export function makeChat(value, model, send) {
       reply.append(words);
       log.scrollTop = log.scrollHeight;
     },
-    // the whole answer; null if there is none
+    stopped: () => reply?.after(h("span", { className: "hint" }, "stopped")),
+    // the whole answer; null if there is none, or no more of it
     answered: (output) => {
-      if (output === null) return;
-      if (!reply) (reply = begin()).append(contentOf(output));
+      if (!reply) {
+        if (output === null) return;
+        (reply = begin()).append(contentOf(output));
+      }
       said.push({ role: "assistant", content: reply.textContent });
       reply = null;
       input.value = "";

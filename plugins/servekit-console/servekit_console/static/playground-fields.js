@@ -2,20 +2,12 @@
 // Fields that people fill in. Each has: element, get(), set(value), fail(message), focus().
 // get() returns undefined for what is left out, and throws a FieldError for what is not valid.
 
-import { boundsOf, choose, formatNumbers, labelOf, mediaOf, numberProblem, parseNumbers, shapeOf, widgetOf } from "./playground-schema.js";
-import { fromBase64, Media, toWav } from "./playground-wire.js";
-import { h, sizeOf } from "./playground-views.js";
+import { EMPTY, wrap } from "./playground-field.js";
+import { fileField } from "./playground-media.js";
+import { choose, formatNumbers, labelOf, numberProblem, parseNumbers, shapeOf, widgetOf } from "./playground-schema.js";
+import { h } from "./playground-views.js";
 
 const MOST_SHOWN = 5; // optional fields before the rest is folded away
-let count = 0;
-
-export class FieldError extends Error {
-  constructor(field, message) {
-    super(message);
-    this.field = field;
-  }
-}
-
 // Return the field for *schema*. form: {definitions, hints, fields: Map}.
 export function makeField(form, path, schema, { required = true, value, label } = {}) {
   const hint = form.hints[path || "input"] ?? {};
@@ -34,35 +26,6 @@ export function makeField(form, path, schema, { required = true, value, label } 
   return field;
 }
 
-// Return a field around one *input*: label, help, and a place for what is wrong.
-function wrap(spec, input, { get, set, extra = [] }) {
-  const id = `pg-${++count}`;
-  const words = [spec.help, boundsOf(spec.schema)].filter(Boolean).join(" · ");
-  const help = h("small", { id: `${id}-help`, className: "hint" }, words);
-  const problem = h("small", { id: `${id}-problem`, className: "pg-problem" });
-  input.id = id;
-  input.setAttribute("aria-describedby", `${id}-help ${id}-problem`);
-  const label = h("label", { htmlFor: id }, spec.label, spec.required ? null : h("span", { className: "hint" }, " (optional)"));
-  const field = {
-    element: h("div", { className: "pg-field" }, label, input, extra, words && help, problem),
-    get: () => {
-      field.fail("");
-      return get((message) => {
-        throw new FieldError(field, message);
-      });
-    },
-    set,
-    fail: (message) => {
-      problem.textContent = message;
-      if (message) input.setAttribute("aria-invalid", "true");
-      else input.removeAttribute("aria-invalid");
-    },
-    focus: () => input.focus(),
-    label: spec.label,
-  };
-  return field;
-}
-
 function textField(form, spec, isLong) {
   const { schema } = spec;
   const types = { date: "date", time: "time", email: "email", uri: "url" };
@@ -72,7 +35,7 @@ function textField(form, spec, isLong) {
   const isIntended = () => input.value !== "" || (spec.required && !(schema.minLength > 0));
   return wrap(spec, input, {
     get: (refuse) => {
-      if (!isIntended()) return spec.required ? refuse("fill this in") : undefined;
+      if (!isIntended()) return spec.required ? refuse(EMPTY) : undefined;
       if (input.value.length < schema.minLength) refuse(`at least ${schema.minLength} characters`);
       return input.value;
     },
@@ -89,7 +52,7 @@ function numberField(form, spec, isSlider) {
   return wrap(spec, input, {
     extra: output,
     get: (refuse) => {
-      if (input.value === "") return input.validity.badInput ? refuse("not a number") : spec.required ? refuse("fill this in") : undefined;
+      if (input.value === "") return input.validity.badInput ? refuse("not a number") : spec.required ? refuse(EMPTY) : undefined;
       const problem = numberProblem(schema, input.valueAsNumber);
       return problem ? refuse(problem) : input.valueAsNumber;
     },
@@ -122,7 +85,7 @@ function jsonField(form, spec) {
   const input = h("textarea", { rows: 6, className: "mono", spellcheck: false });
   return wrap(spec, input, {
     get: (refuse) => {
-      if (!input.value.trim()) return spec.required ? refuse("fill this in, as JSON") : undefined;
+      if (!input.value.trim()) return spec.required ? refuse(`${EMPTY}, as JSON`) : undefined;
       try {
         return JSON.parse(input.value);
       } catch (error) {
@@ -191,91 +154,6 @@ function gridField(form, spec) {
   return field;
 }
 
-// A file by choosing, dropping or pasting it; sound also by the microphone.
-function fileField(form, spec, kind) {
-  const media = mediaOf(spec.schema) || "*/*";
-  const input = h("input", { type: "file", accept: kind === "file" ? media : `${kind}/*`, className: "pg-file" });
-  const preview = h("div", { className: "pg-preview" });
-  const zone = h("div", {
-    className: "pg-drop",
-    ondragover: (event) => event.preventDefault(),
-    ondrop: (event) => {
-      event.preventDefault();
-      take(event.dataTransfer.files[0]);
-    },
-    onpaste: (event) => take(event.clipboardData.files[0]),
-  }, preview, input, h("span", { className: "hint" }, "or drop or paste it here"), kind === "audio" && recorder((blob) => take(new File([blob], "recording.wav", { type: blob.type }))));
-  let current;
-  const nameOf = (blob) => `${kind}.${blob.type.split(/[/;+]/)[1] ?? "bin"}`;
-  const take = (blob) => {
-    if (!blob) return;
-    put(new Media(blob, blob.name ?? nameOf(blob)));
-    zone.dispatchEvent(new Event("input", { bubbles: true }));
-  };
-  const put = (file) => {
-    current = file;
-    const url = URL.createObjectURL(file.blob);
-    const type = file.blob.type;
-    const shown = type.startsWith("image/") ? h("img", { src: url, alt: "" }) : type.startsWith("audio/") ? h("audio", { src: url, controls: true }) : null;
-    preview.replaceChildren(...[shown, h("span", {}, `${file.name}, ${sizeOf(file.blob.size)} `), remove].filter(Boolean));
-  };
-  const remove = h("button", { type: "button", className: "quiet", onclick: () => {
-    current = undefined;
-    input.value = "";
-    preview.replaceChildren();
-    zone.dispatchEvent(new Event("input", { bubbles: true }));
-  } }, "Remove");
-  input.addEventListener("change", () => take(input.files[0]));
-  const field = wrap(spec, input, {
-    get: (refuse) => current ?? (spec.required ? refuse("choose a file") : undefined),
-    set: (value) => {
-      if (value instanceof Media) return put(value);
-      const text = value?.b64 ?? String(value);
-      if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return field.fail("not base64");
-      const blob = fromBase64(text, value?.content_type);
-      put(new Media(blob, value?.name ?? nameOf(blob)));
-    },
-  });
-  input.replaceWith(zone);
-  zone.insertBefore(input, zone.children[1]);
-  return field;
-}
-
-function recorder(done) {
-  let stop = null;
-  const button = h("button", { type: "button", className: "secondary outline", onclick: async () => {
-    if (stop) return stop();
-    try {
-      stop = await record((blob) => {
-        stop = null;
-        button.textContent = "Record";
-        done(blob);
-      });
-      button.textContent = "Stop recording";
-    } catch (error) {
-      button.textContent = `No microphone: ${error.message}`;
-    }
-  } }, "Record");
-  return button;
-}
-
-// Record the microphone until the returned function is called; done gets WAV.
-async function record(done) {
-  const stream = await navigator.mediaDevices.getUserMedia({ audio: true });
-  const chunks = [];
-  const recording = new MediaRecorder(stream);
-  recording.ondataavailable = (event) => chunks.push(event.data);
-  recording.onstop = async () => {
-    stream.getTracks().forEach((track) => track.stop());
-    const context = new AudioContext({ sampleRate: 16000 });
-    const sound = await context.decodeAudioData(await new Blob(chunks).arrayBuffer());
-    done(toWav(sound.getChannelData(0), sound.sampleRate));
-    context.close();
-  };
-  recording.start();
-  return () => recording.stop();
-}
-
 function objectField(form, spec) {
   const { schema, path } = spec;
   const names = Object.keys(schema.properties);
@@ -319,6 +197,7 @@ function listField(form, spec) {
     const row = h("div", { className: "pg-item" }, field.element, h("button", { type: "button", className: "quiet", "aria-label": `Remove ${field.label}`, onclick: () => {
       items = items.filter((each) => each !== field);
       row.remove();
+      more.focus();
       box.dispatchEvent(new Event("input", { bubbles: true }));
     } }, "✕"));
     items.push(field);
@@ -372,9 +251,4 @@ export function makeJson(label, value) {
   const field = jsonField(null, { path: "", required: true, schema: {}, label, help: "" });
   if (value !== undefined) field.set(value);
   return field;
-}
-
-// Return a field for one file, which is the whole body.
-export function makeFile(kind) {
-  return fileField(null, { path: "", required: true, schema: {}, label: "File", help: "It is the body of the request." }, kind);
 }

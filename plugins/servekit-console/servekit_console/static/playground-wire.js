@@ -5,6 +5,13 @@ export const EVENTS = "text/event-stream";
 export const LINES = ["application/x-ndjson", "application/jsonl"];
 export const MOST_IN_LINK = 6000; // characters
 
+export class Unreachable extends Error {}
+
+// Throw an error of fetch as what it means: a connection that fails is a TypeError.
+export function unreachable(error) {
+  throw error instanceof TypeError ? new Unreachable(error.message) : error;
+}
+
 // A file among the values of a form.
 export class Media {
   constructor(blob, name) {
@@ -73,9 +80,10 @@ function parseOr(text) {
 // Return the text that an output of a stream adds, or null: a string, or a chunk of OpenAI.
 export function textOf(output) {
   if (typeof output === "string") return output;
-  const choice = output?.choices?.[0];
+  if (output === null || typeof output !== "object") return null;
+  const choice = output.choices?.[0];
   if (choice) return choice.delta?.content ?? choice.message?.content ?? choice.text ?? "";
-  return output && "finish_reason" in output && !output.content ? "" : output?.content ?? null;
+  return "finish_reason" in output && !output.content ? "" : output.content ?? null;
 }
 
 // Return the parts of Server-Timing: [{name, ms, about}].
@@ -91,6 +99,18 @@ export function parseTiming(header) {
 export function shares(parts, total) {
   const left = total - parts.reduce((sum, each) => sum + each.ms, 0);
   return left > 0 ? [...parts, { name: "network", ms: left, about: "" }] : parts;
+}
+
+const SECRETS = /auth(?!ors?([-_]|$))|token(?!s)|secret|passw|pwd|credential|cookie|session|jwt|bearer|key$/i;
+
+// Whether a header or parameter called *name* is likely to hold a secret.
+export function isSecret(name) {
+  return SECRETS.test(name.trim());
+}
+
+// Return *values* with null in place of secrets, which code reads from the environment.
+export function withoutSecrets(values) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, isSecret(name) ? null : value]));
 }
 
 // Return where *version* of *model* does what the default version does at *path*.
@@ -131,6 +151,16 @@ function acceptOf(path, accept, streams) {
 function canBe(consumes, type) {
   const range = `${type.split("/")[0]}/*`;
   return consumes.some((each) => [type, range, "*/*"].includes(each));
+}
+
+// Whether *value*, which a form has, means what it was *given*: members that were left out may have their default, and null
+// may be left out where it is the default in *schema*.
+export function isSame(value, given, schema = {}) {
+  const isMember = (name, each) => name in value ? isSame(value[name], each) : each === null && schema.properties?.[name]?.default === null;
+  if (value instanceof Media) return true; // it was given as text
+  if (Array.isArray(given)) return Array.isArray(value) && value.length === given.length && given.every((each, i) => isSame(value[i], each));
+  if (typeof given === "object" && given !== null) return isTable(value) && Object.entries(given).every(([name, each]) => isMember(name, each));
+  return value === given;
 }
 
 // Return the media type of a file; browsers do not know all that models take.

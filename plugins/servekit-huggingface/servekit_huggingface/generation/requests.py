@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from servekit import InputError
 
-__all__ = ["ChatPrompt", "Count", "GenerationPrompt", "LastPiece", "TextPrompt"]
+__all__ = ["ChatPrompt", "Count", "GenerationPrompt", "LastPiece", "TextPrompt", "refusal"]
 
 Limit = Annotated[int, Meta(ge=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
@@ -114,7 +114,7 @@ class TextPrompt(GenerationPrompt, kw_only=True):
         }
         for name, value in asked.items():
             if value:
-                raise refusal(name, "this model does not do it")
+                raise refusal(name, "not supported by this model")
 
 
 class Count(TypedDict):

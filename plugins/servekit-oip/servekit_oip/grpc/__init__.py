@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """``inference.GRPCInferenceService``: the Open Inference Protocol over gRPC.
 
-A separate process (``python -m servekit_oip.grpc``) speaks gRPC and passes each inference to the
-front-ends as an HTTP request, whose body is the protobuf message as it has arrived:
+The front-ends speak gRPC at a separate address, and make a request of each inference. Its body is
+the protobuf message as it has arrived:
 
     messages    the protobuf messages
     wire        parts of messages, read and written without parsing the rest
     settings    ``[plugins.oip]``
-    offers      which processes there are
-    protocol    in front-ends: the path of an inference, and errors
+    protocol    the path of an inference, and errors
     envelope    in workers: from a message to tensors, and back
-    server      the process: it listens, and finds what answers a call
-    limits      what all connections of clients share
+    plain       the same for frequent requests, with less work
+    contents    elements that are not raw
+    limits      what one client may cost
     frames      frames of HTTP/2
-    http2       connections of clients, whose streams are calls
+    http2       connections of clients
+    streams     their streams, which are calls
     sending     what they send
     call        one call
+    incoming    its messages, while they arrive
+    answers     finds what answers a call
     codes       status codes
+    exchange    the requests that calls make
     inference   the calls that predict
     questions   the calls about models, answered by the REST half
     health      the health service of gRPC
     reflection  the reflection service of gRPC
-    http        requests to the front-ends, over http_connection
 """

@@ -12,7 +12,9 @@ from google.protobuf.message import DecodeError
 
 from servekit.errors import BodyMalformed, InputError
 from servekit.extension import EncodedResponse, Envelope, Rows
+from servekit_oip.grpc.contents import SHARED_MEMORY, asked_for, values_of
 from servekit_oip.grpc.messages import message_class
+from servekit_oip.grpc.plain import RAW_OUTPUTS, RESPONSE_ID, PlainMessages
 from servekit_oip.grpc.wire import MESSAGE, MESSAGES, delimited, framed, parts_of, response_piece
 from servekit_oip.inputs import InputTensors
 from servekit_oip.outputs import OutputTensors
@@ -20,31 +22,17 @@ from servekit_oip.signature import model_tensors
 from servekit_oip.tensors import from_buffer, from_values, to_buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from servekit.extension import Codecs, EnvelopeRequest, ModelView
+    from servekit.extension import Codecs, EnvelopeRequest, ModelView, PlainRequest
     from servekit_oip.datatypes import Datatype
 
 __all__ = ["GrpcMessages"]
 
 Request: Final = message_class("ModelInferRequest")
 Response: Final = message_class("ModelInferResponse")
-RESPONSE_ID, RAW_OUTPUTS = 3, 6  #: fields of ModelInferResponse
 MAX_KNOWN: Final = 64  #: requests and heads of responses that are remembered
 MAX_REST: Final = 4096  #: bytes of a request besides raw contents, to be remembered
-#: by datatype, the field of InferTensorContents; 16-bit floats have none
-CONTENTS: Final = {
-    "BOOL": "bool_contents",
-    **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
-    "INT64": "int64_contents",
-    **dict.fromkeys(("UINT8", "UINT16", "UINT32"), "uint_contents"),
-    "UINT64": "uint64_contents",
-    "FP32": "fp32_contents",
-    "FP64": "fp64_contents",
-    "BYTES": "bytes_contents",
-}
-CLASSIFICATION: Final = "classification"
-SHARED_MEMORY: Final = "shared_memory_region"
 FINAL: Final = "triton_final_response"
 WANTS_FINAL: Final = "triton_enable_empty_final_response"
 
@@ -68,11 +56,14 @@ class GrpcMessages(Envelope):
         self._all = [(name, 0) for name in self._tensors.outputs]
         self._known: dict[bytes, KnownRequest] = {}  #: by the fields that clients repeat
         self._heads: dict[object, bytes] = {}  #: of responses, by what they say
+        self._plain = PlainMessages(self._tensors, self._head)
 
     # ------------------------------------------------------------ requests
 
     def decode(self, request: EnvelopeRequest) -> Sequence[Any]:
         """Return the rows of the tensors."""
+        if not (request.is_stream or request.is_split):
+            self._outputs.check_whole(is_split=False)
         try:
             rest, id_, contents = parts_of(request.body)
         except ValueError as error:
@@ -86,6 +77,17 @@ class GrpcMessages(Envelope):
             for (name, datatype, shape), content in zip(known.tensors, contents, strict=True)
         }
         return [Rows(arrays, known.rows)]
+
+    def decode_plain(
+        self,
+        body: bytes | memoryview,
+        parameters: Mapping[str, str],  # noqa: ARG002
+    ) -> PlainRequest | None:
+        """Return a request like others before it, with one row."""
+        try:
+            return self._plain.read(body)
+        except ValueError:  # ``decode`` says what is wrong
+            return None
 
     def _parse(
         self, request: EnvelopeRequest, rest: bytes, id_: str, contents: Sequence[memoryview]
@@ -106,20 +108,22 @@ class GrpcMessages(Envelope):
             if contents:
                 array = from_buffer(name, datatype, shape, contents[place])
             else:
-                array = from_values(name, datatype, shape, _values(tensor, datatype))
+                array = from_values(name, datatype, shape, values_of(tensor, datatype))
             inputs.put(name, array)
             tensors.append((name, datatype, shape))
         wants_final = WANTS_FINAL in asked.parameters and asked.parameters[WANTS_FINAL].bool_param
-        options = self._wanted(asked.outputs), wants_final
+        options = self._wanted(request, asked.outputs), wants_final
         request.state, found = (id_, *options), inputs.inputs()
         if contents and self._tensors.takes_signature and len(rest) <= MAX_REST:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[rest] = KnownRequest(tensors, found[0].count, options)
+            if len(contents) == 1:
+                self._plain.remember(rest, tensors[0][2], ("", *options))
         return found
 
     def _check(self, tensor: Any, *, is_raw: bool) -> None:
-        """Pass if the content of *tensor* is where it should be.
+        """Check that the content of *tensor* is where it should be.
 
         :raises InputError: it is elsewhere.
         """
@@ -129,35 +133,41 @@ class GrpcMessages(Envelope):
             field = "contents field must not be specified when using raw_input_contents"
             raise InputError(f"{field} for '{tensor.name}' for model '{self.model.name}'")
 
-    def _wanted(self, outputs: Sequence[Any]) -> list[tuple[str, int]]:
-        """Return name and number of classes of each output that the client wants."""
-        if not outputs:
+    def _wanted(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> list[tuple[str, int]]:
+        """Return name and number of classes of each output that the client wants.
+
+        They may be none, which stands for all: if stages run in separate workers, only the worker
+        of the last one knows the outputs, and checks them.
+        """
+        if not outputs and not request.is_split:
             return self._all
-        wanted = []
-        for output in outputs:
-            self._outputs.check_name(output.name)
-            if SHARED_MEMORY in output.parameters:
-                raise InputError(f"output {output.name!r}: shared memory is not supported")
-            classes = 0
-            if CLASSIFICATION in output.parameters:
-                classes = output.parameters[CLASSIFICATION].int64_param
-            if classes < 0:
-                raise InputError(f"output {output.name!r}: classification is below 0")
-            wanted.append((output.name, classes))
+        wanted = [asked_for(output) for output in outputs]
+        if not request.is_split:
+            self._check_outputs(wanted)
         return wanted
+
+    def _check_outputs(self, wanted: Sequence[tuple[str, int]]) -> None:
+        for name, classes in wanted:
+            self._outputs.check(name, classes)
 
     # ------------------------------------------------------------ responses
 
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the response with *outputs*."""
-        is_final = request.is_stream and request.state[2]
-        body = self._message(request, outputs, [True] if is_final else [])
+        if request.is_split:
+            self._outputs.check_whole(is_split=True)
+        body = self._message(request, outputs, [True] if request.is_stream else [])
         return EncodedResponse(body=body, media_type=MESSAGE)
+
+    def encode_plain(
+        self, states: Sequence[Any], outputs: Sequence[Any]
+    ) -> Sequence[bytes | EncodedResponse | None]:
+        """Return the responses to requests with one row."""
+        return self._plain.write(states, outputs)
 
     def encode_output(self, request: EnvelopeRequest, output: Any) -> bytes:
         """Return the message with one output of a stream."""
-        finals = [False] if request.state[2] else []
-        return framed(response_piece(b"".join(self._message(request, [output], finals))))
+        return framed(response_piece(b"".join(self._message(request, [output], [False]))))
 
     def encode_end(self, request: EnvelopeRequest) -> bytes:
         """Return the last message of a stream, without outputs, if the client wants one."""
@@ -171,15 +181,18 @@ class GrpcMessages(Envelope):
     ) -> list[bytes | memoryview]:
         """Return the parts of a ModelInferResponse.
 
-        :param finals: whether it is the last response, if the client wants to know.
+        :param finals: whether it is the last response, on a stream.
         """
         id_, wanted, _ = request.state
+        if request.is_split:
+            self._check_outputs(wanted)
+        wanted = wanted or self._all
         arrays, contents = self._outputs.arrays(outputs), list[bytes | memoryview]()
         told = []
         for name, classes in wanted:
             array, datatype = arrays[name], self._outputs.datatype(name)
             if classes:
-                datatype, array = self._outputs.classes(name, array, classes)
+                datatype, array = self._outputs.classes(array, classes)
             told.append((name, datatype.name, array.shape))
             content = to_buffer(datatype, array)
             contents += (delimited(RAW_OUTPUTS, len(content)), content)
@@ -215,19 +228,3 @@ class KnownRequest(NamedTuple):
     tensors: Sequence[RawTensor]
     rows: int
     options: tuple[Sequence[tuple[str, int]], bool]  #: the outputs, and whether an end is wanted
-
-
-def _values(tensor: Any, datatype: Datatype) -> list[Any]:
-    """Return the elements in the contents of *tensor*.
-
-    :raises InputError: 16-bit floats are only sent raw, or an element is not UTF-8.
-    """
-    if datatype.name not in CONTENTS:
-        raise InputError(f"input {tensor.name!r}: {datatype.name} needs raw_input_contents")
-    values = list(getattr(tensor.contents, CONTENTS[datatype.name]))
-    if datatype.size:
-        return values
-    try:
-        return [value.decode() for value in values]
-    except UnicodeDecodeError:
-        raise InputError(f"input {tensor.name!r}: an element is not UTF-8") from None

@@ -28,6 +28,7 @@ class GrpcInference(Protocol):
 
     paths = (INFER, STREAM)
     envelope = "servekit_oip.grpc.envelope:GrpcMessages"
+    call_headers = ()
 
     def find(self, head: RequestHead) -> PredictionCall | ServekitError:
         """Return the prediction that the path of *head* names."""

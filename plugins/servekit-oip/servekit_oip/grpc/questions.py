@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls about models, answered by the REST half. Runs in: the gRPC process.
+"""The calls about models, answered by the REST half. Runs in: front-ends, in greenlets.
 
 The JSON of the REST half is that of the messages, so both always say the same.
 """
@@ -11,21 +11,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
+from gevent.event import AsyncResult
 from google.protobuf.json_format import ParseDict, ParseError
-from google.protobuf.message import DecodeError
 
+from servekit.extension import HttpResponse
+from servekit.frontend.transport import watched
 from servekit_oip.grpc.codes import GrpcError, StatusCode
-from servekit_oip.grpc.inference import UNAVAILABLE, error_of, fields_of
+from servekit_oip.grpc.exchange import GrpcExchange, error_of, request_of
 from servekit_oip.grpc.messages import message_class
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
+    from servekit.extension import HttpRequest
+    from servekit.frontend.transport import BodyWriter, OutputStream
     from servekit_oip.grpc.call import GrpcCall
-    from servekit_oip.grpc.http import HttpClient
-    from servekit_oip.grpc.http_connection import FrontEndAnswer
 
-__all__ = ["Questions"]
+__all__ = ["handlers", "is_ready"]
 
 NONE: Final = b""  #: for requests without a body
 FAILED: Final = (400, 404, 409, 422, 500)  #: statuses of operations that have failed
@@ -88,76 +90,111 @@ QUESTIONS: Final = {
 }
 
 
-class Questions:
-    """The calls about models."""
+class QuestionExchange(GrpcExchange):
+    """A request whose response a greenlet waits for."""
 
-    def __init__(self, http: HttpClient) -> None:
-        """Have the front-ends answer."""
-        self._http = http
+    __slots__ = ("_body", "_head", "_result")
 
-    def handlers(self) -> dict[str, Callable[[bytes, GrpcCall], Awaitable[bytes]]]:
-        """Return the handler of each call."""
-        return {
-            name: partial(
-                self._answer,
-                question,
-                message_class(f"{name}Request"),
-                message_class(f"{name}Response"),
-            )
-            for name, question in QUESTIONS.items()
-        }
+    is_waiting = False  #: for the client; it takes all of a body
 
-    async def is_ready(self) -> bool:
-        """Return whether the server is ready."""
+    def __init__(self, call: GrpcCall) -> None:
+        """Ask for *call*."""
+        super().__init__(call)
+        self._result: AsyncResult[HttpResponse] = AsyncResult()
+        self._head: HttpResponse | None = None
+        self._body = bytearray()
+
+    def ask(self, request: HttpRequest) -> HttpResponse:
+        """Return the response to *request*. In a greenlet, whose end drops the request."""
         try:
-            return (await self._ask("GET", "/v2/health/ready", None, b"")).status == 200
-        except OSError:
-            return False
+            self.begin(request)
+            found: HttpResponse = self._result.get()
+            return found
+        finally:
+            self.close()
 
-    async def _answer(
-        self, question: Question, asks: Any, answers: Any, content: bytes, call: GrpcCall
-    ) -> bytes:
-        try:
-            request = question.target(asks.FromString(content))
-        except DecodeError:
-            raise GrpcError(StatusCode.INVALID_ARGUMENT, "not such a message") from None
-        except ValueError as error:
-            raise GrpcError(StatusCode.INTERNAL, str(error)) from None
-        try:
-            response = await self._ask(*request, fields_of(call))
-        except OSError:
-            raise GrpcError(StatusCode.UNAVAILABLE, UNAVAILABLE) from None
-        answer = self._message(question, answers, response)
-        return answer.SerializeToString()  # type: ignore[no-any-return]
+    def answered(self, response: HttpResponse) -> None:
+        """Pass *response* on."""
+        response.body = bytes(response.body)
+        response.discard()
+        self._result.set(response)
 
-    def _message(self, question: Question, kind: Any, response: FrontEndAnswer) -> Any:
-        """Return the message of *kind* that *response* means.
+    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
+        """Collect the body of *response*."""
+        self.stream = stream
+        self._head = self.filter_stream(response) if self.filters else response
+        return watched(self._head, self)
 
-        :raises GrpcError: it reports an error.
-        """
-        if question.is_ready and response.status in (200, 404, 503):
-            return kind(**{question.is_ready: response.status == 200})
-        if response.status != 200:
-            error = error_of(response, _error_text(response))
-            if question.is_operation and response.status in FAILED:
-                error.code = StatusCode.INTERNAL
-            raise error
-        value = json.loads(response.body) if response.body else {}
-        try:
-            return ParseDict(question.answer(value), kind(), ignore_unknown_fields=True)
-        except ParseError as error:
-            raise GrpcError(StatusCode.INTERNAL, str(error)) from None
+    def write(self, piece: bytes) -> bool:
+        """Add a part of the body."""
+        self._body += piece
+        return True
 
-    def _ask(self, method: str, path: str, value: Any, fields: bytes) -> Awaitable[FrontEndAnswer]:
-        body = NONE if value is None else json.dumps(value).encode()
-        kind = "Content-Type: application/json\r\n" if body else ""
-        start = f"{method} {path} HTTP/1.1\r\nHost: grpc\r\n{kind}Content-Length: {len(body)}\r\n"
-        return self._http.ask(b"%b%b\r\n" % (start.encode(), fields), body)
+    def end(self) -> None:
+        """Pass the response on: its body is whole."""
+        assert self._head is not None
+        self._head.body = bytes(self._body)
+        self._result.set(self._head)
+
+    def reset(self) -> None:
+        """Pass an error on: the body will not be whole."""
+        self.close()
+        self._result.set(HttpResponse(502, b"the response is cut off"))
 
 
-def _error_text(response: FrontEndAnswer) -> str:
+def handlers() -> dict[str, Callable[[bytes, GrpcCall], bytes]]:
+    """Return the handler of each call."""
+    return {
+        name: partial(
+            _answer, question, message_class(f"{name}Request"), message_class(f"{name}Response")
+        )
+        for name, question in QUESTIONS.items()
+    }
+
+
+def is_ready(call: GrpcCall) -> bool:
+    """Return whether the server is ready."""
+    return _ask(call, "GET", "/v2/health/ready", None).status == 200
+
+
+def _answer(question: Question, asks: Any, answers: Any, content: bytes, call: GrpcCall) -> bytes:
+    try:
+        request = question.target(asks.FromString(content))
+    except ValueError as error:
+        raise GrpcError(StatusCode.INTERNAL, str(error)) from None
+    answer = _message(question, answers, _ask(call, *request))
+    return answer.SerializeToString()  # type: ignore[no-any-return]
+
+
+def _message(question: Question, kind: Any, response: HttpResponse) -> Any:
+    """Return the message of *kind* that *response* means.
+
+    :raises GrpcError: it reports an error.
+    """
+    if question.is_ready and response.status in (200, 404, 503):
+        return kind(**{question.is_ready: response.status == 200})
+    if response.status != 200:
+        error = error_of(response, _error_text(response))
+        if question.is_operation and response.status in FAILED:
+            error.code = StatusCode.INTERNAL
+        raise error
+    value = json.loads(bytes(response.body)) if response.body else {}
+    try:
+        return ParseDict(question.answer(value), kind(), ignore_unknown_fields=True)
+    except ParseError as error:
+        raise GrpcError(StatusCode.INTERNAL, str(error)) from None
+
+
+def _ask(call: GrpcCall, method: str, path: str, value: Any) -> HttpResponse:
+    body = NONE if value is None else json.dumps(value).encode()
+    kind = b"application/json" if body else b""
+    request = request_of(call, path.encode(), body, method.encode(), kind)
+    return QuestionExchange(call).ask(request)
+
+
+def _error_text(response: HttpResponse) -> str:
     """Return the ``error`` in the body, or the body."""
-    text = response.body.decode("utf-8", "replace")
+    text = bytes(response.body).decode("utf-8", "replace")
     try:
         return str(json.loads(text)["error"])
     except (ValueError, TypeError, KeyError):

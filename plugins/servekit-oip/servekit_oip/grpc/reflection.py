@@ -11,7 +11,7 @@ from servekit_oip.grpc.codes import StatusCode
 from servekit_oip.grpc.messages import message_class, pool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from servekit_oip.grpc.call import GrpcCall
 
@@ -31,10 +31,10 @@ class Reflection:
         """List *services*."""
         self._services = services
 
-    async def answer(self, messages: AsyncIterator[bytes], call: GrpcCall) -> AsyncIterator[bytes]:  # noqa: ARG002
-        """Answer ServerReflectionInfo."""
-        async for message in messages:
-            asked = Request.FromString(message)
+    def answer(self, call: GrpcCall) -> Iterator[bytes]:
+        """Answer ServerReflectionInfo. In a greenlet."""
+        for message in call.messages():
+            asked = Request.FromString(message.body)
             response = Response(valid_host=asked.host, original_request=asked)
             try:
                 self._fill(response, asked)

@@ -18,6 +18,10 @@ class OipSettings(Struct, frozen=True, kw_only=True):
             description="address of gRPC, such as 0.0.0.0:8001; empty: no gRPC",
         ),
     ] = ""
-    grpc_processes: Annotated[
-        int, Meta(ge=1, le=64, description="processes that speak gRPC, at the same address")
-    ] = 1
+    open_repository: Annotated[
+        bool,
+        Meta(
+            description="whether everybody may load and unload models of model_store at"
+            " /v2/repository, as KServe's agent does; otherwise that needs the management token"
+        ),
+    ] = False

@@ -11,6 +11,7 @@ __all__ = [
     "error_piece",
     "framed",
     "model_of",
+    "names_of",
     "parts_of",
     "response_piece",
     "varint",
@@ -21,6 +22,7 @@ MESSAGE: Final = "application/x-protobuf"
 MESSAGES: Final = "application/x-protobuf-stream"
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  #: kinds of fields
 MODEL_NAME, MODEL_VERSION, REQUEST_ID, RAW_INPUTS = 1, 2, 3, 7  #: fields of ModelInferRequest
+MODEL_TAG, VERSION_TAG = MODEL_NAME << 3 | LENGTH, MODEL_VERSION << 3 | LENGTH
 MORE = 0x80  #: set in a byte of a number that is not the last one
 ERROR_MESSAGE, INFER_RESPONSE = 1, 2  #: fields of ModelStreamInferResponse
 MAX_FIELDS: Final = 1024  #: that are looked at for a model that is not named first
@@ -48,6 +50,21 @@ def model_of(message: bytes) -> tuple[str, str]:
         if count > MAX_FIELDS:
             raise ValueError("model_name: not among the first fields")
     return model.decode(), version.decode()
+
+
+def names_of(message: bytes) -> bytes:
+    """Return the beginning of a ModelInferRequest that names model and version, if it is usual.
+
+    :return: *message* itself if it begins in another way, or with long names.
+    """
+    size = len(message)
+    if size < 3 or message[0] != MODEL_TAG or message[1] >= MORE:
+        return message
+    end = 2 + message[1]
+    if end + 1 < size and message[end] == VERSION_TAG and message[end + 1] < MORE:
+        end += 2 + message[end + 1]
+    is_usual = end < size and message[end] not in (MODEL_TAG, VERSION_TAG)
+    return message[:end] if is_usual else message
 
 
 def parts_of(message: bytes | memoryview) -> tuple[bytes, str, list[memoryview]]:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from servekit_openai.envelopes.logprobs import finite
 from servekit_openai.envelopes.text import ChoiceProgress, TextEnvelope, estimate_tokens
 from servekit_openai.inputs import ChatRequest
 from servekit_openai.outputs import AssistantMessage, ToolCall
@@ -53,7 +54,8 @@ class Chat(TextEnvelope[ChatRequest, AssistantMessage]):
     def is_bare(self, piece: AssistantMessage) -> bool:
         """Whether *piece* has no content."""
         texts = (piece.content, piece.refusal, piece.reasoning_content)
-        return not piece.tool_calls and all(text is None for text in texts)
+        has_lists = piece.tool_calls or piece.logprobs
+        return not has_lists and all(text is None for text in texts)
 
     def size(self, piece: AssistantMessage) -> int:
         """Return how many bytes of text *piece* has, arguments of calls included."""
@@ -127,7 +129,7 @@ def call_object(call: ToolCall) -> dict[str, Any]:
 
 def logprobs_object(message: AssistantMessage) -> dict[str, Any] | None:
     """Return the ``logprobs`` of a choice."""
-    return {"content": message.logprobs, "refusal": None} if message.logprobs else None
+    return {"content": finite(message.logprobs), "refusal": None} if message.logprobs else None
 
 
 def finish_reason(calls: int) -> str:

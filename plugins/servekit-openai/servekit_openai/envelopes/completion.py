@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from servekit_openai.envelopes.logprobs import finite, joined_logprobs
 from servekit_openai.envelopes.prompts import prompts_in
 from servekit_openai.envelopes.text import ChoiceProgress, TextEnvelope, estimate_tokens
 from servekit_openai.inputs import CompletionRequest
@@ -51,7 +52,7 @@ class Completions(TextEnvelope[CompletionRequest, Completion]):
         backwards = pieces[::-1]
         return Completion(
             text="".join(piece.text for piece in pieces),
-            logprobs=next((piece.logprobs for piece in backwards if piece.logprobs), None),
+            logprobs=joined_logprobs(piece.logprobs for piece in pieces),
             finish_reason=next((p.finish_reason for p in backwards if p.finish_reason), ""),
             usage=next((piece.usage for piece in backwards if piece.usage), None),
         )
@@ -82,4 +83,9 @@ def choice_object(
     index: int, text: str, logprobs: dict[str, Any] | None, reason: str | None
 ) -> dict[str, Any]:
     """Return a choice as OpenAI writes it."""
-    return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": reason}
+    return {
+        "text": text,
+        "index": index,
+        "logprobs": finite(logprobs),
+        "finish_reason": reason,
+    }

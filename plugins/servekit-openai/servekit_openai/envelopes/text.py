@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Struct, UnsetType, field
 
 from servekit.extension import EncodedResponse
@@ -77,15 +78,15 @@ class TextEnvelope(Api, Generic[Request, Output]):
     def read(self, request: EnvelopeRequest) -> Sequence[Any]:
         """Return an input for each choice.
 
-        :raises InputError: a member is wrong, or the model can make one choice only.
+        :raises InputError: a member is wrong, or a stream would have several choices.
         """
         body = self.read_object(request)
         inputs = self.inputs_of(body)
         asked: Request = converted(inputs[0], self.kind)
         n = asked.n or 1
-        if len(inputs) * n > 1 and self._is_streaming:
+        if asked.stream and len(inputs) * n > 1 and self._is_streaming:
             name = "n" if n > 1 else "prompt"
-            raise refusal(name, "this model makes one choice for each request")
+            raise refusal(name, "a stream of this model has one choice")
         if len(inputs) * n > MAX_INPUTS:
             raise refusal("n", f"expected at most {MAX_INPUTS} choices, got {len(inputs) * n}")
         options = asked.stream_options
@@ -173,9 +174,7 @@ class TextEnvelope(Api, Generic[Request, Output]):
         choices: Sequence[Any],
         usage: dict[str, int] | UnsetType | None,
     ) -> bytes:
-        return msgspec.json.encode(
-            ChoicesBody(asked.id, kind, asked.created, self.model.name, choices, usage)
-        )
+        return _to_json(ChoicesBody(asked.id, kind, asked.created, self.model.name, choices, usage))
 
     def _usage(self, asked: ChoicesState, answers: Sequence[Output]) -> dict[str, int]:
         """Return what the service has counted; an estimate of what it has not."""
@@ -216,6 +215,16 @@ class TextEnvelope(Api, Generic[Request, Output]):
     def finish(self, index: int, progress: ChoiceProgress) -> dict[str, Any]:
         """Return the choice in the last chunk with a choice."""
         raise NotImplementedError
+
+
+def _plain(value: Any) -> Any:
+    """Return a scalar or an array of NumPy as what JSON has."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+_to_json = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 def asked_of(request: EnvelopeRequest) -> ChoicesState:

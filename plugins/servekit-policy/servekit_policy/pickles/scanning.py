@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
 
+from numpy.lib.format import descr_to_dtype
+
 from servekit_policy.pickles.harmless import HARMLESS
 from servekit_policy.pickles.unpacking import Bounded, unpacking
 from servekit_policy.pickles.walking import UNKNOWN, Walked, walk
@@ -24,7 +26,6 @@ NESTED_BYTES: Final = 256 << 20  #: of an archive in an archive, which is read i
 HEAD_BYTES: Final = 512
 NPY: Final = b"\x93NUMPY"
 ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
-TAR: Final = slice(257, 262)
 LZ4: Final = b"\x04\x22\x4d\x18"
 
 
@@ -85,7 +86,7 @@ def _scan(file: IO[bytes], place: str, depth: int) -> Iterator[Finding]:
     head = _head(file)
     if zipfile.is_zipfile(file):
         yield from _guarded(place, lambda: _scan_zip(file, place, depth))
-    if head[TAR] == b"ustar":
+    if _is_tar(head):
         file.seek(0)
         yield from _guarded(place, lambda: _scan_tar(file, place, depth))
     file.seek(0)
@@ -129,10 +130,10 @@ def _scan_npy(file: IO[bytes], place: str) -> Iterator[Finding]:
     size = int.from_bytes(file.read(2 if start[-2:-1] == b"\x01" else 4), "little")
     header = file.read(min(size, 1 << 20)).decode("latin-1")
     try:
-        kind = repr(ast.literal_eval(header.strip())["descr"])
-    except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
-        kind = "O"  # broken: what follows may be a pickle
-    if "O" in kind:
+        has_objects = descr_to_dtype(ast.literal_eval(header.strip())["descr"]).hasobject
+    except Exception:  # noqa: BLE001 - hostile content
+        has_objects = True  # what follows may be a pickle
+    if has_objects:
         walked = walk(file)
         yield Finding(
             place, tuple(dict.fromkeys(walked.imports)), "" if walked.is_whole else _broken(walked)
@@ -180,7 +181,7 @@ def _scan_member(member: IO[bytes], place: str, depth: int) -> Iterator[Finding]
     """Look at a part of a file, which can be read once only."""
     stream = io.BufferedReader(cast("io.RawIOBase", Bounded(member)))
     head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
-    is_archive = head.startswith(ZIP) or head[TAR] == b"ustar" or unpacking(head) is not None
+    is_archive = head.startswith(ZIP) or _is_tar(head) or unpacking(head) is not None
     if not is_archive:
         yield from _scan_stream(stream, head, place, depth)
         return
@@ -198,6 +199,15 @@ def _guarded(place: str, scan: Callable[[], Iterator[Finding]]) -> Iterator[Find
     except Exception as error:  # noqa: BLE001 - hostile content; unpackers raise many errors
         text = " ".join(str(error).split())
         yield Finding(place, problem=f"cannot be unpacked: {type(error).__name__}: {text}")
+
+
+def _is_tar(head: bytes) -> bool:
+    """Whether *head* has the checksum of a tar file; old ones have no other mark."""
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        return False
+    return True
 
 
 def _head(file: IO[bytes]) -> bytes:

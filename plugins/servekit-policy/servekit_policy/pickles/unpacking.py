@@ -16,12 +16,12 @@ ZLIB: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 def unpacking(head: bytes) -> Callable[[IO[bytes]], IO[bytes]] | None:
-    """Return what unpacks a stream that begins with *head*."""
+    """Return what unpacks a stream that begins with *head*, as joblib recognizes it."""
     if head.startswith(b"\x1f\x8b"):
         return lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file))
-    if head.startswith(b"BZh"):
+    if head.startswith(b"BZ"):
         return lambda file: cast("IO[bytes]", bz2.BZ2File(file))
-    if head.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")):
+    if head.startswith((b"\xfd7zXZ", b"\x5d\0")):
         return lambda file: cast("IO[bytes]", lzma.LZMAFile(file))
     if head.startswith(ZLIB):
         return lambda file: cast("IO[bytes]", _Zlib(file))
@@ -36,13 +36,17 @@ class _Zlib(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         size = 1 << 20 if size < 0 else size
-        while not self._unpacker.eof:
-            waiting = self._unpacker.unconsumed_tail or self._file.read(1 << 16)
+        while True:
+            unpacker = self._unpacker
+            waiting = unpacker.unused_data or unpacker.unconsumed_tail or self._file.read(1 << 16)
+            if unpacker.eof:
+                if not waiting:
+                    return b""
+                self._unpacker = zlib.decompressobj()  # another stream follows
             if piece := self._unpacker.decompress(waiting, size):
                 return piece
             if not waiting:
                 raise EOFError("cut short")
-        return b""
 
 
 class Bounded(io.RawIOBase):

@@ -3,8 +3,9 @@
 
 import pickletools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, Final, cast
+from typing import IO, Final
 
 __all__ = ["UNKNOWN", "Walked", "walk"]
 
@@ -12,6 +13,14 @@ UNKNOWN: Final = "?"  #: an import whose name is computed, or comes from a regis
 NAME: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 PROTOCOL: Final = b"\x80"
 NEWEST: Final = 5
+#: width of the length before a value, and whether it has a sign
+SIZES: Final = {
+    pickletools.TAKEN_FROM_ARGUMENT1: (1, False),
+    pickletools.TAKEN_FROM_ARGUMENT4: (4, True),
+    pickletools.TAKEN_FROM_ARGUMENT4U: (4, False),
+    pickletools.TAKEN_FROM_ARGUMENT8U: (8, False),
+}
+OPCODES: Final = {op.code.encode("latin-1"): op for op in pickletools.opcodes}
 LONG_BYTES: Final = 1 << 20  #: a longer value is skipped: no name is that long
 CHECKED: Final = 64  #: instructions after which a file with a protocol is taken for a pickle
 #: instructions that call what was imported, or give it a state
@@ -19,41 +28,67 @@ CALLS: Final = frozenset(("REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD
 REGISTRY: Final = frozenset(("EXT1", "EXT2", "EXT4"))
 PUT: Final = frozenset(("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"))
 GET: Final = frozenset(("GET", "BINGET", "LONG_BINGET"))
-TEXTS: Final = frozenset(
-    op.name for op in pickletools.opcodes if "UNICODE" in op.name or "STRING" in op.name
-)
+TEXTS: Final = frozenset(("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"))
 NOTED: Final = frozenset(("PROTO", "FRAME", "GLOBAL", "STACK_GLOBAL", *CALLS, *REGISTRY))
 
 
-class _Skipped(bytes):
-    """Stands for a long value that was not read into memory."""
-
-    size = 0
-
-    def __len__(self) -> int:
-        return self.size
-
-
 class _Instructions:
-    """The stream, for ``pickletools``: long values are skipped."""
+    """The instructions of a stream, and their arguments as bytes.
+
+    ``pickletools`` would refuse arguments that unpickling accepts, such as ``I0x10``.
+    """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
 
-    def read(self, size: int) -> bytes:
-        if size <= LONG_BYTES:
-            return self._stream.read(size)
-        skipped, left = _Skipped(), size
-        while left and (piece := self._stream.read(min(left, LONG_BYTES))):
-            left -= len(piece)
-        skipped.size = size - left
-        return skipped
+    def __iter__(self) -> Iterator[tuple[pickletools.OpcodeInfo, bytes]]:
+        """Yield each instruction up to STOP.
 
-    def readline(self) -> bytes:
-        return self._stream.readline(LONG_BYTES)
+        :raises ValueError: the stream ends, or something else follows.
+        """
+        while code := self._stream.read(1):
+            instruction = OPCODES.get(code)
+            if instruction is None:
+                raise ValueError("not an instruction")
+            yield instruction, self._argument(instruction)
+            if instruction.name == "STOP":
+                return
+        raise ValueError("no STOP")
 
-    def tell(self) -> int:
-        return 0  # nobody needs the positions
+    def _argument(self, instruction: pickletools.OpcodeInfo) -> bytes:
+        kind = instruction.arg
+        if kind is None:
+            return b""
+        if instruction.name in ("GLOBAL", "INST"):
+            return self._line() + b"." + self._line()
+        if kind.n == pickletools.UP_TO_NEWLINE:
+            return self._line()
+        if kind.n >= 0:
+            return self._value(kind.n)
+        width, is_signed = SIZES[kind.n]
+        return self._value(int.from_bytes(self._value(width), "little", signed=is_signed))
+
+    def _value(self, size: int) -> bytes:
+        """Return the next *size* bytes; of a long value, nothing."""
+        if 0 <= size <= LONG_BYTES:
+            value = self._stream.read(size)
+            left = size - len(value)
+        else:
+            value, left = b"", size
+            while left > 0 and (piece := self._stream.read(min(left, LONG_BYTES))):
+                left -= len(piece)
+        if left:
+            raise ValueError("cut short")
+        return value
+
+    def _line(self) -> bytes:
+        """Return the next line; of a long one, nothing."""
+        line = piece = self._stream.readline(LONG_BYTES)
+        while piece and not piece.endswith(b"\n"):
+            line, piece = b"", self._stream.readline(LONG_BYTES)
+        if not piece:
+            raise ValueError("cut short")
+        return line[:-1]
 
 
 @dataclass(slots=True)
@@ -72,7 +107,7 @@ class Walked:
         if self.has_protocol:
             return self.is_whole or bool(self.imports) or self.count > 2
         is_used = self.is_whole or self.calls > 0
-        return is_used and any(NAME.fullmatch(name) for name in self.imports)
+        return is_used and any(name == UNKNOWN or NAME.fullmatch(name) for name in self.imports)
 
 
 class _Stack:
@@ -109,28 +144,53 @@ class _Names:
         self.module: str | None = None
         self.name: str | None = None  #: the newest value
         self._memo: dict[int, str] = {}
-        self._memoized = 0
+        self._dense = 0  #: all numbers below are used,
+        self._others: set[int] = set()  #: and these
 
     def push(self, value: str | None) -> None:
         """Note a value; ``None`` is one that is not a string."""
         self.module, self.name = self.name, value
 
-    def memoize(self, instruction: str, argument: object) -> None:
+    def memoize(self, instruction: str, argument: bytes) -> None:
         """Note that the newest value gets a number."""
-        number = self._memoized if instruction == "MEMOIZE" else int(str(argument))
-        self._memoized += 1
+        # MEMOIZE takes the count of numbers, which is not the next one if some were left out
+        is_counted = instruction == "MEMOIZE"
+        number = self._dense + len(self._others) if is_counted else _number(instruction, argument)
+        self._use(number)
         if self.name is not None:
             self._memo[number] = self.name
         else:
             self._memo.pop(number, None)
 
-    def recall(self, argument: object) -> None:
+    def _use(self, number: int) -> None:
+        if number > self._dense:
+            self._others.add(number)
+        elif number == self._dense:
+            self._dense += 1
+            while self._dense in self._others:
+                self._others.remove(self._dense)
+                self._dense += 1
+
+    def recall(self, instruction: str, argument: bytes) -> None:
         """Push the value with a number."""
-        self.push(self._memo.get(int(str(argument))))
+        self.push(self._memo.get(_number(instruction, argument)))
 
     def imported(self) -> str:
         """Return what STACK_GLOBAL imports now."""
         return f"{self.module}.{self.name}" if self.module and self.name else UNKNOWN
+
+
+def _number(instruction: str, argument: bytes) -> int:
+    """Return the number of a value: ``PUT`` and ``GET`` have it as digits."""
+    is_text = instruction in ("PUT", "GET")
+    return int(argument) if is_text else int.from_bytes(argument, "little")
+
+
+def _text(argument: bytes) -> str | None:
+    try:
+        return argument.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
 
 
 def walk(stream: IO[bytes]) -> Walked:
@@ -142,19 +202,17 @@ def walk(stream: IO[bytes]) -> Walked:
     walked, names, stack = Walked(), _Names(), _Stack()
     try:
         # a pickle can have millions of instructions, so the frequent ones come first
-        for instruction, argument, _ in pickletools.genops(
-            cast("IO[bytes]", _Instructions(stream))
-        ):
+        for instruction, argument in _Instructions(stream):
             walked.count += 1
             kind = instruction.name
             if walked.count <= CHECKED or not walked.has_protocol:
                 stack.follow(instruction)
             if kind in TEXTS:
-                names.push(argument if isinstance(argument, str) else None)
+                names.push(_text(argument))
             elif kind in PUT:
                 names.memoize(kind, argument)
             elif kind in GET:
-                names.recall(argument)
+                names.recall(kind, argument)
             elif kind not in NOTED:
                 names.push(None)
             else:
@@ -165,16 +223,16 @@ def walk(stream: IO[bytes]) -> Walked:
     return walked
 
 
-def _note(walked: Walked, names: _Names, instruction: str, argument: object) -> None:
+def _note(walked: Walked, names: _Names, instruction: str, argument: bytes) -> None:
     if instruction == "PROTO":
-        if walked.count == 1 and int(str(argument)) > NEWEST:
+        if walked.count == 1 and argument[0] > NEWEST:
             raise ValueError("not a protocol of pickle")
         walked.has_protocol |= walked.count == 1
         return
     if instruction == "FRAME":
         return
     if instruction in ("GLOBAL", "INST"):
-        walked.imports.append(str(argument).replace(" ", ".", 1))
+        walked.imports.append(_text(argument) or UNKNOWN)
     elif instruction == "STACK_GLOBAL":
         walked.imports.append(names.imported())
     elif instruction in REGISTRY:

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from servekit_archiver import file_in
+
 from servekit_torchserve.builtin.labels import LABELS_FILE, load_label_mapping
 from servekit_torchserve.entry import import_file
 
@@ -29,7 +31,7 @@ class BaseHandler:
     """Subclass it and override ``preprocess``, ``inference`` or ``postprocess``."""
 
     def __init__(self) -> None:
-        """Have no model yet."""
+        """Begin without a model."""
         self.model: Any = None
         self.mapping: dict[str, str] | None = None  #: names of classes by number
         self.device: Any = None  #: a ``torch.device``
@@ -54,7 +56,7 @@ class BaseHandler:
         names = self.manifest.get("model", {})
         serialized, model_file = names.get("serializedFile"), names.get("modelFile")
         if serialized:
-            self.model_pt_path = str(directory / serialized)
+            self.model_pt_path = str(file_in(directory, serialized, "serializedFile"))
         if model_file:
             self.model = self._load_pickled_model(str(directory), model_file, self.model_pt_path)
         elif self.model_pt_path:

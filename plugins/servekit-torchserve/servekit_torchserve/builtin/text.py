@@ -24,7 +24,7 @@ class TextHandler(BaseHandler):
     """Has the vocabulary of the archive, which numbers the words."""
 
     def __init__(self) -> None:
-        """Have no vocabulary yet."""
+        """Begin without a vocabulary."""
         super().__init__()
         self.source_vocab: Any = None
 

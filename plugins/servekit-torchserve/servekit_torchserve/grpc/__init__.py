@@ -8,5 +8,6 @@ front-ends as a request over HTTP, and each call of management to the same code 
     messages    the protobuf messages
     predictions the calls that predict
     calls       the calls that manage
+    limits      limits for clients that send nothing
     server      the process
 """

@@ -31,7 +31,7 @@ class ManagementCalls:
     """The methods of the management service; each runs in a thread."""
 
     def __init__(self, operations: ManagementOperations, access: ManagementAccess) -> None:
-        """Have *operations* done for those whom *access* admits."""
+        """Carry out *operations* for those whom *access* admits."""
         self._operations, self._access = operations, access
 
     def register(self, request: Any, context: grpc.ServicerContext) -> Any:

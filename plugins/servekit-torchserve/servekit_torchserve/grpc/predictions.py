@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import msgspec
 
+from servekit.extension import UnixConnection
 from servekit_torchserve.grpc.messages import message_class
 from servekit_torchserve.management.errors import ServerSilent
-from servekit_torchserve.management.upstream import SocketConnection, path_of
+from servekit_torchserve.management.upstream import TIMEOUT_S, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +107,7 @@ class PredictionCalls:
 
         :raises PredictionFailed: its status is an error.
         """
-        connection = SocketConnection(self._clients)
+        connection = UnixConnection(self._clients, TIMEOUT_S)
         try:
             connection.request(method, target, body, {**headers, "Connection": "close"})
             response = connection.getresponse()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from servekit_torchserve.grpc.calls import ManagementCalls
+from servekit_torchserve.grpc.limits import MessageLimits
 from servekit_torchserve.grpc.messages import INFERENCE, MANAGEMENT, methods_of
 from servekit_torchserve.grpc.predictions import PredictionCalls
 from servekit_torchserve.management.access import ManagementAccess
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 THREADS: Final = 128  #: calls that are answered at the same time, at each address
-STREAMS: Final = {"StreamPredictions": (False, True), "StreamPredictions2": (True, True)}
+CONVERSATION: Final = "StreamPredictions2"  #: takes a stream
+STREAMS: Final = ("StreamPredictions", CONVERSATION)  #: answer with a stream
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -81,9 +83,13 @@ def _listen(
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     options = [(name, arguments.max_message) for name in sizes]
     options.append(("grpc.so_reuseport", 0))
+    options.append(("grpc.server_handshake_timeout_ms", int(arguments.header_timeout * 1000)))
     server = grpc.server(ThreadPoolExecutor(THREADS), options=options)
-    classes = methods_of(service)
-    handlers = {name: _handler(name, method, *classes[name]) for name, method in methods.items()}
+    limits = MessageLimits(max(arguments.keep_alive, arguments.body_timeout))
+    handlers = {
+        name: _handler(method, *methods_of(service)[name], name, limits)
+        for name, method in methods.items()
+    }
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
     try:
         port = _bind(server, address, arguments)
@@ -102,15 +108,20 @@ def _bind(server: grpc.Server, address: str, arguments: argparse.Namespace) -> i
     return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
 
 
-def _handler(name: str, method: Callable[..., Any], request: Any, response: Any) -> Any:
-    takes_stream, gives_stream = STREAMS.get(name, (False, False))
+def _handler(
+    method: Callable[..., Any], request: Any, response: Any, name: str, limits: MessageLimits
+) -> Any:
+    """Return what answers the calls of *name*.
+
+    All take a stream, since gRPC waits without a limit for the message of a call that has one.
+    """
     makers = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
+        False: grpc.stream_unary_rpc_method_handler,
+        True: grpc.stream_stream_rpc_method_handler,
     }
-    return makers[takes_stream, gives_stream](
-        method,
+    taker = limits.messages(method) if name == CONVERSATION else limits.one_message(method)
+    return makers[name in STREAMS](
+        taker,
         request_deserializer=request.FromString,
         response_serializer=response.SerializeToString,
     )

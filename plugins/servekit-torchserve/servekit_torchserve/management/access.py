@@ -30,7 +30,7 @@ class ManagementAccess:
         self._clients, self._needs_token = clients, needs_token
 
     def require(self, authorization: str, origin: str = "") -> None:
-        """Pass if a request may manage.
+        """Check that a request may manage.
 
         :param origin: header that browsers send for requests of a page.
         :raises InvalidKey: it may not.

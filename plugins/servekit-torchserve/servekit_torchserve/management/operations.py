@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangeAnswer", "ManagementOperations"]
 
 WAIT_S: Final = 600.0  #: for an operation, at most
-LOOK_S: Final = 0.05  #: how often it is looked whether a model is busy
+POLL_S: Final = 0.05  #: how often to check whether a model is busy
 MOST_LISTED, LISTED = 1000, 100
 OK, ACCEPTED, CONFLICT = 200, 202, 409
 UNDER_WAY: Final = "Processing worker updates..."
@@ -194,7 +194,7 @@ class ManagementOperations:
         *,
         waits: bool,
     ) -> Mapping[str, Any]:
-        """Have *found* scaled; one that has to wake or to sleep is loaded again in its place."""
+        """Scale *found*; a model that has to wake or to sleep is loaded again in its place."""
         least, most = bounds
         replicas = least if least == most or not least else {"min": least, "max": most}
         if least and not found.is_asleep:
@@ -233,7 +233,7 @@ class ManagementOperations:
                 if error.status != CONFLICT or not (is_busy or was_busy) or monotonic() > deadline:
                     raise error.as_error() from error
                 was_busy = is_busy
-            sleep(LOOK_S)
+            sleep(POLL_S)
 
     def _is_busy(self, model: str) -> bool:
         rows = self._upstream.ask("GET", "/operations")["operations"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from servekit.extension import read_json
 from servekit_torchserve.management.errors import WrongParameter
 
 if TYPE_CHECKING:
@@ -53,6 +54,6 @@ def _members(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(body, dict[str, Any])
+    except msgspec.DecodeError as error:
         raise WrongParameter(f"the body is not a JSON object: {error}") from None

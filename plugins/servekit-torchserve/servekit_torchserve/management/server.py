@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import gevent
 from gevent.event import Event
-from gevent.pool import Pool
-from gevent.pywsgi import WSGIServer
 
 from servekit_torchserve.management.access import ManagementAccess
+from servekit_torchserve.management.connections import ClientLimits, LimitedServer
 from servekit_torchserve.management.operations import ManagementOperations
 from servekit_torchserve.management.upstream import MANAGE_SOCKET, Upstream
 from servekit_torchserve.management.web import create_management, create_metrics
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from flask import Flask
 
 __all__ = ["serve"]
-
-MOST: Final = 100  #: connections of each address
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -58,14 +55,13 @@ def _apps(arguments: argparse.Namespace) -> list[tuple[str, Flask]]:
     return found
 
 
-def _listen(address: str, app: Flask, arguments: argparse.Namespace) -> WSGIServer:
+def _listen(address: str, app: Flask, arguments: argparse.Namespace) -> LimitedServer:
     host, _, port = address.rpartition(":")
-    tls: dict[str, Any] = {}
+    limits = ClientLimits(*(getattr(arguments, name) for name in ClientLimits._fields))
+    tls: dict[str, str | None] = {}
     if arguments.tls_certificate:
         tls = {"certfile": arguments.tls_certificate, "keyfile": arguments.tls_key or None}
-    server = WSGIServer(
-        (host.strip("[]"), int(port)), app, spawn=Pool(MOST), log=None, error_log=None, **tls
-    )
+    server = LimitedServer((host.strip("[]"), int(port)), app, limits, **tls)
     server.start()
     print(f"{app.name.rpartition('.')[2]} at {host}:{server.server_port}", flush=True)
     return server

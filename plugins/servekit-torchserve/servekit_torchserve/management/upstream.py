@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import socket
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from servekit.extension import UnixConnection
 from servekit_torchserve.management.errors import (
     AlreadyRegistered,
     CallFailed,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["MANAGE_SOCKET", "SocketConnection", "Upstream", "UpstreamError", "path_of"]
+__all__ = ["MANAGE_SOCKET", "TIMEOUT_S", "Upstream", "UpstreamError", "path_of"]
 
 MANAGE_SOCKET: Final = "manage.sock"  #: in the run directory; only the server's user reaches it
 UNPROCESSABLE: Final = 422
@@ -39,21 +39,6 @@ FAILURES: Final[Mapping[int, type[ManagementError]]] = {
     503: ServerSilent,
     507: NoMemoryLeft,
 }
-
-
-class SocketConnection(HTTPConnection):
-    """A connection to the server that listens at a path."""
-
-    def __init__(self, path: Path) -> None:
-        """Connect to *path* with the first request."""
-        super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
 
 
 class UpstreamError(Exception):
@@ -111,7 +96,7 @@ class Upstream:
 
         :raises ServerSilent: the server does not answer.
         """
-        connection = SocketConnection(self._path)
+        connection = UnixConnection(self._path, TIMEOUT_S)
         try:
             connection.request(method, target, body or None, dict(headers or {}))
             response = connection.getresponse()

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import yaml
-from servekit_archiver import ArchiveError, open_foreign_archive
+from servekit_archiver import ArchiveError, file_in, open_foreign_archive
 
 from servekit_torchserve.archive import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["NODES", "WORKFLOW_MANIFEST", "WorkflowSpec", "read_workflow", "unpack_workflow"]
+__all__ = [
+    "NODES",
+    "WORKFLOW_MANIFEST",
+    "NodeSettings",
+    "WorkflowSpec",
+    "read_workflow",
+    "unpack_workflow",
+]
 
 WORKFLOW_MANIFEST: Final = "WAR-INF/MANIFEST.json"
 NODES: Final = "nodes"  #: folder with the unpacked archives of models
@@ -96,7 +103,7 @@ def unpack_workflow(path: Path, directory: Path, progress: Callable[[int, int], 
         archive.extract(directory, progress=progress)
     spec = read_workflow(directory)
     for node, url in spec.models.items():
-        source = path.parent / Path(url).name
+        source = file_in(path.parent, Path(url).name, f"{path}: models: {node}: url")
         if not source.is_file():
             raise ArchiveError(f"{path}: models: {node}: there is no {source.name} beside it")
         inside = directory / NODES / node
@@ -115,16 +122,25 @@ def read_workflow(directory: Path) -> WorkflowSpec:
         manifest = msgspec.json.decode(
             (directory / WORKFLOW_MANIFEST).read_bytes(), type=WorkflowManifest
         ).workflow
-        table = yaml.safe_load((directory / Path(manifest.spec_file).name).read_text("utf-8"))
+        specification = file_in(directory, Path(manifest.spec_file).name, "specFile")
+        table = yaml.safe_load(specification.read_text("utf-8"))
         return _spec(manifest, msgspec.convert(table, dict[str, Any]))
     except (OSError, ValueError, yaml.YAMLError, msgspec.MsgspecError) as error:
         raise ArchiveError(f"workflow: {' '.join(str(error).split())}") from error
 
 
 def _spec(manifest: WorkflowEntry, table: Mapping[str, Any]) -> WorkflowSpec:
+    """Return the workflow in *table*, the specification.
+
+    :raises ArchiveError: a node has a name that no folder may have.
+    """
     models = msgspec.convert(table.get(TABLE) or {}, dict[str, Any])
     common = {key: value for key, value in models.items() if not isinstance(value, dict)}
     nodes = {key: value for key, value in models.items() if isinstance(value, dict)}
+    for node in nodes:  # each is the name of a folder
+        file_in(Path(NODES), node, f"workflow: {TABLE}")
+        if "/" in node:
+            raise ArchiveError(f"workflow: {TABLE}: {node} contains a slash")
     dag = msgspec.convert(table.get("dag") or {}, dict[str, list[str]])
     return WorkflowSpec(
         name=manifest.workflow_name,

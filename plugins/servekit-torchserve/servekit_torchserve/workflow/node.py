@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from servekit_archiver import file_in
 
 from servekit import ClientError, Response, Service
 from servekit.errors import BootError
@@ -51,7 +52,7 @@ class ModelNode(ArchivedHandler):
     def load(self, context: Context) -> None:
         """Load the archive of the node."""
         self._options = context.read_options(NodeOptions)
-        directory = context.directory / self._options.directory
+        directory = file_in(context.directory, self._options.directory, "options.directory")
         sys.path.insert(0, str(directory))
         super().load(replace(context, directory=directory, options={}))
 
@@ -81,7 +82,7 @@ class FunctionNode(Service):
         """Import the function."""
         self._options = context.read_options(NodeOptions)
         file, _, name = self._options.function.partition(":")
-        if not (context.directory / f"{file}.py").is_file():
+        if not file_in(context.directory, f"{file}.py", "options.function").is_file():
             raise BootError(f"dag: {name} is not a model, and there is no file of functions")
         sys.path.insert(1, str(SHIM))
         function = getattr(import_file(context.directory, file), name, None)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running server as the checks see it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final
+
+from servekit.cli.server.connection import ManagedServer
+
+__all__ = ["LiveServer"]
+
+RECENT: Final = timedelta(minutes=10)
+
+
+@dataclass
+class LiveServer:
+    """A running server; each document is asked for once."""
+
+    server: ManagedServer
+    is_gone: bool = False  #: it does not answer any more
+
+    @cached_property
+    def models(self) -> list[dict[str, Any]]:
+        """The answer of ``/models``."""
+        found: list[dict[str, Any]] = self.server.get("/models")["models"]
+        return found
+
+    @cached_property
+    def crashes(self) -> list[dict[str, Any]]:
+        """The crash reports of the last minutes."""
+        since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
+        return [each for each in self.server.get("/crashes")["crashes"] if each["time"] >= since]
+
+    @property
+    def replicas(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The replicas of all versions, each with its name in the log."""
+        for model in self.models:
+            for version in (model, *model["versions"]):
+                for each in version["replicas"]:
+                    stage = each.get("stage")
+                    yield "/".join(filter(None, (model["name"], stage, str(each["index"])))), each

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tests wait: until something holds, with a deadline and a message."""
+
+from collections.abc import Callable
+from threading import Event
+from time import monotonic
+from typing import Final, TypeVar
+
+__all__ = ["WAIT_S", "wait_until"]
+
+WAIT_S: Final = 60.0
+POLL_S: Final = 0.01
+
+Found = TypeVar("Found")
+
+
+def wait_until(
+    condition: Callable[[], Found], what: str, within_s: float = WAIT_S, every_s: float = POLL_S
+) -> Found:
+    """Poll *condition* until it returns something true; return that.
+
+    :param what: what is waited for, or what is wrong until then: for the message.
+    """
+    deadline, pause = monotonic() + within_s, Event()
+    while not (found := condition()):
+        assert monotonic() < deadline, f"waited {within_s:g} s: {what}"
+        pause.wait(every_s)
+    return found
