@@ -58,9 +58,9 @@ def wait_for_queue(front_end, tasks):
 
 def resident(front_end) -> int:
     """Return the bytes that the arenas of the front-end take."""
-    total = 0
+    blocks = {}  # of each file once: a mapping has a descriptor of its own
     for fd in Path(f"/proc/{front_end.pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
             if "servekit-arena" in str(fd.readlink()):
-                total += fd.stat().st_blocks * 512
-    return total
+                blocks[fd.stat().st_ino] = fd.stat().st_blocks
+    return 512 * sum(blocks.values())
