@@ -55,3 +55,4 @@ class ModelStatistics:
     durations: Sequence[int] = ()
     waiting: int = 0  #: tasks in the queues; sampled ten times a second, as *running* is
     running: int = 0  #: tasks that workers have
+    last_batch_at: float = 0.0  #: Unix time of the last answer of a worker; 0.0: there was none

@@ -2,9 +2,9 @@
 """The counters of one process: a share of the memory that all front-ends read.
 
 A share holds records: how long the description is and how many numbers follow, the description
-(msgpack: key, gauges, filler), the numbers. Its first eight bytes say where the last record ends. A
-record that is given back is used again for another key: its numbers are zero while its description
-changes.
+(msgpack: key, gauges, moments, filler), the numbers. Its first eight bytes say where the last
+record ends. A record that is given back is used again for another key: its numbers are zero while
+its description changes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from servekit.ipc.metric_memory import END, HEADER, padded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["HEAD", "SHARE", "Key", "Record", "Share", "offset_of", "records"]
+__all__ = ["HEAD", "SHARE", "Key", "Places", "Record", "Share", "offset_of", "records"]
 
 Key = tuple[str, ...]
+Places = tuple[int, ...]  #: of some numbers of a record
 
 HEAD: Final = mmap.PAGESIZE  #: before the shares: a number that is odd while one is merged
 SHARE: Final = 16 << 20  #: bytes of a share; pages are taken when they are written
@@ -31,7 +32,9 @@ NUMBER: Final = Struct("=d")
 FREE: Final = ("free",)  #: the key of a record that has been given back
 BLOCK: Final = 128  #: descriptions take whole blocks, so that another key has room later
 
-_decode = msgpack.Decoder(tuple[tuple[str, ...], tuple[int, ...], bytes]).decode
+About = tuple[Key, Places, Places]  #: a record: its key, gauges and moments
+
+_decode = msgpack.Decoder(tuple[Key, Places, Places, bytes]).decode
 
 
 def offset_of(number: int) -> int:
@@ -43,7 +46,8 @@ class Record(NamedTuple):
     """Some numbers of one share."""
 
     key: Key
-    gauges: tuple[int, ...]  #: places of numbers that end with the process that counts
+    gauges: Places  #: numbers that end with the process that counts
+    moments: Places  #: numbers of which the latest of all processes counts, and not the sum
     numbers: list[float]
     offset: int  #: where the numbers begin in the share
 
@@ -66,14 +70,18 @@ class Share:
         self._places: dict[Key, Place] = {}  #: by key, those that were taken here
         self._free: list[Place] = []
 
-    def take(self, key: Key, size: int, gauges: tuple[int, ...] = ()) -> memoryview[float]:
+    def take(
+        self, key: Key, size: int, gauges: Places = (), moments: Places = ()
+    ) -> memoryview[float]:
         """Return *size* numbers, all zero, under the name *key*; once for each key.
 
         If there is no room, only this process sees them.
 
         :param gauges: places of those that end with this process.
+        :param moments: places of those of which the latest of all processes counts, not the sum.
         """
-        place = self._find_free(key, size, gauges) or self._append(key, size, gauges)
+        about = key, gauges, moments
+        place = self._find_free(about, size) or self._append(about, size)
         if place is None:
             _complain(key)
             return memoryview(array("d", bytes(size * NUMBER.size)))
@@ -85,23 +93,23 @@ class Share:
         place = self._places.pop(key, None)
         if place is not None:
             self._view(place)[:] = array("d", bytes(place.size * NUMBER.size))
-            self._describe(place, _description(FREE, (), place.numbers - place.start))
+            self._describe(place, _description((FREE, (), ()), place.numbers - place.start))
             self._free.append(place)
 
-    def _find_free(self, key: Key, size: int, gauges: tuple[int, ...]) -> Place | None:
-        """Return a record that was given back and has room for *key*."""
+    def _find_free(self, about: About, size: int) -> Place | None:
+        """Return a record that was given back and has room for another description."""
         for place in self._free:
-            described = _description(key, gauges, place.numbers - place.start)
+            described = _description(about, place.numbers - place.start)
             if place.size == size and described:
                 self._free.remove(place)
                 self._describe(place, described)
                 return place
         return None
 
-    def _append(self, key: Key, size: int, gauges: tuple[int, ...]) -> Place | None:
+    def _append(self, about: About, size: int) -> Place | None:
         """Return a new record behind the last one; ``None`` if there is no room."""
-        needed = len(msgpack.encode((key, gauges, b"")))
-        described = _description(key, gauges, -(-needed // BLOCK) * BLOCK)
+        needed = len(msgpack.encode((*about, b"")))
+        described = _description(about, -(-needed // BLOCK) * BLOCK)
         start = self._end + HEADER.size
         place = Place(start, start + len(described), size)
         end = place.numbers + size * NUMBER.size
@@ -128,12 +136,12 @@ def _complain(key: Key) -> None:
     logging.getLogger("servekit.frontend").warning(text, " ".join(key))
 
 
-def _description(key: Key, gauges: tuple[int, ...], size: int) -> bytes:
-    """Return *key* and *gauges* as exactly *size* bytes; b"" if they do not fit."""
-    missing = size - len(msgpack.encode((key, gauges, b"")))
+def _description(about: About, size: int) -> bytes:
+    """Return *about* as exactly *size* bytes; b"" if it does not fit."""
+    missing = size - len(msgpack.encode((*about, b"")))
     for filler in (missing, missing - 1):  # a long filler has a longer header
         if filler >= 0:
-            described = msgpack.encode((key, gauges, bytes(filler)))
+            described = msgpack.encode((*about, bytes(filler)))
             if len(described) == size:
                 return described
     return b""
@@ -149,8 +157,9 @@ def records(share: bytes, wanted: Callable[[Key], bool] | None = None) -> Iterat
         values = start + padded(described)
         offset = values + count * NUMBER.size
         try:
-            key, gauges, _ = _decode(memory[start : start + described])
+            key, gauges, moments, _ = _decode(memory[start : start + described])
         except MsgspecError:  # its description is being replaced, and all of its numbers are zero
             continue
         if key != FREE and (wanted is None or wanted(key)):
-            yield Record(key, gauges, list(memory[values:offset].cast("d")), values)
+            numbers = list(memory[values:offset].cast("d"))
+            yield Record(key, gauges, moments, numbers, values)

@@ -16,7 +16,7 @@ import os
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from servekit.ipc.counter_share import HEAD, SHARE, Key, Share, offset_of, records
+from servekit.ipc.counter_share import HEAD, SHARE, Key, Places, Share, offset_of, records
 from servekit.ipc.metric_memory import END
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class Counters:
         return Share(self.descriptor, number)
 
     def read(self, wanted: Callable[[Key], bool] | None = None) -> dict[Key, list[float]]:
-        """Return the sums over all shares, of the keys that are *wanted*."""
+        """Return the sums over all shares, and the latest moments, of *wanted* keys."""
         totals: dict[Key, list[float]] = {}
         for memory in self._copy_shares():
-            for key, _, numbers, _ in records(memory, wanted):
+            for key, _, moments, numbers, _ in records(memory, wanted):
                 so_far = totals.get(key)
-                totals[key] = _sum(so_far, numbers) if so_far else numbers
+                totals[key] = _add(so_far, numbers, moments) if so_far else numbers
         return totals
 
     def _copy_shares(self) -> list[bytes]:
@@ -87,9 +87,10 @@ class Counters:
             numbers = [0.0 if i in record.gauges else n for i, n in enumerate(record.numbers)]
             known = own.get(record.key)
             if known is None:
-                first.take(record.key, len(numbers))[:] = array("d", numbers)
+                place = first.take(record.key, len(numbers), moments=record.moments)
+                place[:] = array("d", numbers)
             else:
-                self._write(0, known.offset, _sum(known.numbers, numbers))
+                self._write(0, known.offset, _add(known.numbers, numbers, record.moments))
             self._write(number, record.offset, [0.0] * len(numbers))
         os.pwrite(self.descriptor, bytes(self._end(number)), offset_of(number))
         self._merges += 1
@@ -132,5 +133,9 @@ class Counters:
         os.pwrite(self.descriptor, array("d", numbers), offset_of(number) + offset)
 
 
-def _sum(some: list[float], more: list[float]) -> list[float]:
-    return [a + b for a, b in zip(some, more, strict=True)]
+def _add(some: list[float], more: list[float], moments: Places) -> list[float]:
+    """Return the sums of two records; of *moments*, the later ones."""
+    found = [a + b for a, b in zip(some, more, strict=True)]
+    for place in moments:
+        found[place] = max(some[place], more[place])
+    return found

@@ -23,6 +23,7 @@ __all__ = [
     "LEFT",
     "LENGTH",
     "MIRRORED",
+    "MOMENTS",
     "OF_REQUESTS",
     "PARTS",
     "PLACES",
@@ -95,7 +96,7 @@ def _lay_out() -> tuple[dict[object, int], int]:
         places[name] = end
         end += len(bounds) + 2
     words = (*DROPS, *LEFT, *CACHED, *MIRRORED, *STREAM_NUMBERS, "failed_s")
-    for key in (*STATUSES, *words, "waiting", "running"):
+    for key in (*STATUSES, *words, "waiting", "running", "last_batch_at"):
         places[key] = end
         end += 1
     return places, end
@@ -104,6 +105,8 @@ def _lay_out() -> tuple[dict[object, int], int]:
 PLACES, LENGTH = _lay_out()
 #: places of the numbers that end with the front-end that set them
 GAUGES = tuple(PLACES[key] for key in ("streams", "waiting", "running"))
+#: places of Unix times, of which the latest counts
+MOMENTS = (PLACES["last_batch_at"],)
 #: series that a model with stages has, too: they count requests, and not batches and queues, except
 #: why batches left
 OF_REQUESTS = (
@@ -164,6 +167,7 @@ class VersionCounts(NamedTuple):
     stages: dict[str, StageCounts] = {}  # noqa: RUF012 - by name; that of an only stage is ""
     response_s: float = 0.0  #: the sum of the durations
     failed_s: float = 0.0  #: the sum of the times from the complete request to its error
+    last_batch_at: float = 0.0  #: Unix time of the last answer of a worker; 0.0: there was none
 
 
 def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
@@ -198,6 +202,7 @@ def _version_counts(found: dict[Key, list[float]]) -> VersionCounts:
         {label_of(key).stage: _stage_counts(numbers) for key, numbers in found.items()},
         total[start + len(DURATIONS) + 1],
         total[PLACES["failed_s"]],
+        max(numbers[PLACES["last_batch_at"]] for numbers in arrays),
     )
 
 

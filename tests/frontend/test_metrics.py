@@ -162,6 +162,7 @@ def test_each_answer_of_a_batch_is_counted_by_its_status(counters, size):
     answer_batch(tasks, Reply(1, answers, 0.0, 0.0, 0.0, responses=own), 0.5, 1.0, None)
     text = scrape(counters)
 
+    assert owner.metrics.answered_at == 1.0
     for status in (200, 201, 422):
         assert (
             f'servekit_requests_total{{model="a",status="{status}",version="1"}} {size}.0' in text
@@ -203,7 +204,20 @@ def test_a_version_knows_how_long_its_parts_and_its_errors_took(counters):
 def test_a_version_that_has_counted_nothing_is_all_zero(counters):
     found = read_version(counters, "a", "1")
 
-    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0, {}, 0.0, 0.0)
+    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0, {}, 0.0, 0.0, 0.0)
+
+
+def test_of_the_last_batches_of_front_ends_and_stages_the_latest_is_told(counters, monkeypatch):
+    monkeypatch.setattr(metrics, "time", lambda: 5000.0)
+    monkeypatch.setattr(metrics, "monotonic", lambda: 100.0)
+    for model, answered_at in (("a", 70.0), ("a", 90.0), ("a:x", 95.0), ("b", 99.0)):
+        counted = counting(counters, model)
+        counted.answered_at = answered_at
+        counted.settle()
+        counted.settle()
+    counters.merge(2)
+
+    assert read_version(counters, "a", "1").last_batch_at == 4995.0
 
 
 def test_versions_that_went_long_ago_have_no_series(counters):

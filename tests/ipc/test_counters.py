@@ -4,6 +4,7 @@
 import logging
 import os
 import threading
+from array import array
 
 import pytest
 
@@ -58,6 +59,18 @@ def test_gauges_end_with_who_set_them(counters):
     counters.merge(number)
 
     assert counters.read() == {KEY: [7.0, 0.0]}
+
+
+def test_of_moments_the_latest_counts_also_of_processes_that_have_ended(counters):
+    numbers = [counters.give() for _ in range(3)]
+    for number, moment in zip(numbers, (5.0, 9.0, 7.0), strict=True):
+        counters.share(number).take(KEY, 2, moments=(1,))[:] = array("d", (1.0, moment))
+    read = [counters.read()]
+    for number in numbers:
+        counters.merge(number)
+        read.append(counters.read())
+
+    assert read == [{KEY: [3.0, 9.0]}] * 4
 
 
 def test_a_new_parent_takes_over_what_the_last_one_left(counters):

@@ -23,6 +23,7 @@ EXTENSIONS: Final = (
     *("parameters", "statistics", "generate"),
 )
 NANOSECONDS: Final = 1e9
+MILLISECONDS: Final = 1e3
 
 
 def server_metadata() -> dict[str, Any]:
@@ -87,16 +88,13 @@ def _configured(spec: ModelTensor) -> dict[str, Any]:
 
 
 def model_statistics(model: ModelView, counted: ModelStatistics) -> dict[str, Any]:
-    """Return the statistics of one version of a model; times are in nanoseconds.
-
-    Nobody notes when the last inference was, so that is 0.
-    """
+    """Return the statistics of one version of a model; durations are in nanoseconds."""
     good = sum(count for status, count in counted.statuses.items() if status < 400)
     bad = sum(counted.statuses.values()) - good
     return {
         "name": model.name,
         "version": model.version,
-        "last_inference": 0,
+        "last_inference": round(counted.last_batch_at * MILLISECONDS),
         "inference_count": counted.inputs,
         "execution_count": counted.batches,
         "inference_stats": {

@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from contextlib import closing
-from time import monotonic
+from time import monotonic, time
 
 import numpy as np
 import pytest
@@ -421,12 +421,14 @@ def test_questions_about_server_and_model(client):
 def test_statistics_count_inferences(client):
     def counted():
         (found,) = client.get_inference_statistics("sum").model_stats
-        return found.inference_count
+        return found
 
-    before = counted()
+    before, started = counted(), int(time() * 1000) - 1
     client.infer("sum", tensors([1] * 4))
+    after = counted()
 
-    assert counted() > before
+    assert after.inference_count > before.inference_count
+    assert started <= after.last_inference <= time() * 1000 + 1
 
 
 def test_a_question_about_an_unknown_model(client):

@@ -4,6 +4,7 @@
 import gzip
 import json
 import threading
+import time
 import zlib
 
 import numpy as np
@@ -510,6 +511,32 @@ def test_statistics(served):
     for kind in ("compute_input", "compute_infer", "compute_output"):
         assert after["inference_stats"][kind]["ns"] > 0
     assert len(get(served, "/v2/models/stats")[1]["model_stats"]) == len(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("path", "request_"),
+    [
+        pytest.param(SUM, {"inputs": [tensor("x", [1])]}, id="a response"),
+        pytest.param("/v2/models/story/generate_stream", {"text_input": "once"}, id="a stream"),
+    ],
+)
+def test_statistics_tell_when_the_last_inference_was(served, path, request_):
+    def last_inference():
+        page = path.rpartition("/")[0] + "/stats"
+        return get(served, page)[1]["model_stats"][0]["last_inference"]
+
+    started = int(time.time() * 1000) - 1  # clocks are read twice, so one may be ahead
+    served.post(path, json.dumps(request_).encode())
+    found = last_inference()
+
+    assert started <= found <= time.time() * 1000 + 1
+    assert last_inference() == found
+
+
+def test_without_an_inference_there_was_no_last_one(served):
+    (found,) = get(served, "/v2/models/simple_string/stats")[1]["model_stats"]
+
+    assert (found["last_inference"], found["execution_count"]) == (0, 0)
 
 
 def test_the_protocol_is_described(served):

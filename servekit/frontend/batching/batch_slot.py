@@ -182,6 +182,7 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
                     owner.metrics.observe_response(response.status, now - task.arrived)
     finally:
         owner.metrics.answered += (size := len(batch))
+        owner.metrics.answered_at = now
         if owner.colocated or reply.sizes:
             count_parts(batch, queue_s, reply, ipc_s)
         else:

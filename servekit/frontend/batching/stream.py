@@ -137,6 +137,7 @@ class StreamedResponse:
         task, (error, _, content) = self.task, part.end
         queue_s, metrics = self.sent_at - task.arrived, task.owner.metrics
         metrics.answered += 1
+        metrics.answered_at = now
         if task.owner.colocated:
             count_stages([task], queue_s, self._steps)
         else:

@@ -12,12 +12,14 @@ latest a second later: many batches together take less time than each of them al
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from time import monotonic, time
 
 from servekit.ipc.counter_share import Share
 from servekit.ipc.model_counters import (
     DURATIONS,
     GAUGES,
     LENGTH,
+    MOMENTS,
     PARTS,
     PLACES,
     SIZES,
@@ -43,6 +45,7 @@ IPCS = PLACES["ipc_duration_seconds"], PARTS
 OF_A_BATCH = (BATCHES, QUEUES, DECODES, PREDICTS, ENCODES, IPCS)
 OK = PLACES[200]
 FAILED_SUM = PLACES["failed_s"]
+LAST_BATCH = PLACES["last_batch_at"]
 FIRST_OUTPUTS = PLACES["first_output_seconds"], DURATIONS
 INTERVALS = PLACES["output_interval_seconds"]
 INTERVALS_SUM = INTERVALS + len(DURATIONS) + 1
@@ -53,12 +56,14 @@ Histogram = tuple[int, tuple[float, ...]]  #: where it begins, and the bounds of
 class ModelMetrics:
     """One front-end's array for one version of a model, or of a stage."""
 
-    __slots__ = ("_sweeps", "answered", "batches", "left", "values")
+    __slots__ = ("_sweeps", "answered", "answered_at", "batches", "left", "values")
 
     def __init__(self, share: Share, label: Label) -> None:
         """Count in *share* under *label*."""
-        self.values = share.take(key_of(label), LENGTH, GAUGES)
+        self.values = share.take(key_of(label), LENGTH, GAUGES, MOMENTS)
         self.answered = 0  #: tasks that workers have answered
+        #: ``monotonic``: the last answer of a worker that is not in the array yet; 0.0: none
+        self.answered_at = 0.0
         #: six numbers for each answered batch that is not in the array yet: its size, and the
         #: seconds in the queue, in decode, predict and encode, and on the way
         self.batches: list[float] = []
@@ -147,6 +152,9 @@ class ModelMetrics:
             for reason, count in Counter(self.left).items():
                 self.values[PLACES[reason]] += count
             self.left.clear()
+        if self.answered_at:
+            self.values[LAST_BATCH] = time() - (monotonic() - self.answered_at)
+            self.answered_at = 0.0
 
     def observe_calls(self, sizes: Sequence[int], queue_s: float, predict_s: float) -> None:
         """Count one answered batch that took several calls of ``predict``.

@@ -36,6 +36,7 @@ def statistics_of(counts: VersionCounts) -> ModelStatistics:
         durations=counts.durations,
         waiting=counts.waiting,
         running=counts.running,
+        last_batch_at=counts.last_batch_at,
     )
 
 
