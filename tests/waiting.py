@@ -6,7 +6,7 @@ from threading import Event
 from time import monotonic
 from typing import Final, TypeVar
 
-__all__ = ["WAIT_S", "wait_until"]
+__all__ = ["WAIT_S", "wait_for_value", "wait_until"]
 
 WAIT_S: Final = 60.0
 POLL_S: Final = 0.01
@@ -26,3 +26,17 @@ def wait_until(
         assert monotonic() < deadline, f"waited {within_s:g} s: {what}"
         pause.wait(every_s)
     return found
+
+
+def wait_for_value(
+    read: Callable[[], object], expected: object, what: str, within_s: float = WAIT_S
+) -> None:
+    """Call *read* until it returns *expected*; the message says what it returned last.
+
+    :param what: what has this value: for the message.
+    """
+    deadline, pause = monotonic() + within_s, Event()
+    while (found := read()) != expected:
+        message = f"waited {within_s:g} s: {what}: {found!r}, expected {expected!r}"
+        assert monotonic() < deadline, message
+        pause.wait(POLL_S)

@@ -24,6 +24,7 @@ __all__ = [
     "Reload",
     "Retire",
     "Stop",
+    "TableTaken",
     "Wanted",
     "WantedProcesses",
     "WorkerMessage",
@@ -117,6 +118,12 @@ class Reload(Struct, array_like=True, tag=24):
     """Front-end to supervisor: an operator requests a reload, as SIGHUP does."""
 
 
+class TableTaken(Struct, array_like=True, tag=29):
+    """Front-end to supervisor: requests that come now are answered by the table of this number."""
+
+    number: int
+
+
 class PluginHooks(Struct, array_like=True, tag=25):
     """Front-end to supervisor, first of all: hooks of the observer that plugins implement."""
 
@@ -146,5 +153,13 @@ class WantedProcesses(Struct, array_like=True, tag=28):
 
 
 ControlMessage = (
-    FrontEndReady | Hung | Lost | Operate | PluginHooks | Reload | Wanted | WantedProcesses
+    FrontEndReady
+    | Hung
+    | Lost
+    | Operate
+    | PluginHooks
+    | Reload
+    | TableTaken
+    | Wanted
+    | WantedProcesses
 )

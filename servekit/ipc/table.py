@@ -281,12 +281,15 @@ class TableUpdate(Struct, array_like=True, tag=20):
 
     table: Table
     numbers: list[int]  #: the number of each model, in their order
+    confirm: int = 0  #: the front-end answers with a ``TableTaken`` of this number; 0: it does not
 
     @classmethod
-    def since(cls, known: Mapping[int, ModelRow], table: Table) -> "TableUpdate":
+    def since(cls, known: Mapping[int, ModelRow], table: Table, confirm: int = 0) -> "TableUpdate":
         """Return the update for a front-end whose models are *known*, by number."""
         changed = [row for row in table.models if known.get(row.number) != row]
-        return cls(structs.replace(table, models=changed), [row.number for row in table.models])
+        return cls(
+            structs.replace(table, models=changed), [row.number for row in table.models], confirm
+        )
 
     def applied(self, known: Mapping[int, ModelRow]) -> Table:
         """Return the new table. The rows of models that did not change are the same objects.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import wait_for_value, wait_until
 
 from .conftest import WAIT_S
 
@@ -101,13 +101,13 @@ def test_what_the_client_gets(server, value, expected):
 
 
 def test_a_client_that_leaves_takes_its_calls_with_it(server):
-    wait_until(lambda: metric(server, "running") == 0, "what ran before has ended")
+    wait_for_value(lambda: metric(server, "running"), 0, "tasks that run still")
     body = b'{"value": "hang"}'
     head = b"POST /calling/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_S) as client:
         client.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         wait_until(lambda: metric(server, "running") > 0, "the call runs")
-    wait_until(lambda: metric(server, "running") == 0, "the call has ended", 4.0)
+    wait_for_value(lambda: metric(server, "running"), 0, "tasks that run", 4.0)
 
     assert ask(server, "x")[0] == 200
 

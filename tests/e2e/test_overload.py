@@ -35,7 +35,7 @@ def test_only_the_requests_that_kill_workers_are_refused(serve, size, culprits):
     items = [{"id": number, "die": number < culprits} for number in range(size)]
     with ThreadPoolExecutor(size + 1) as pool:
         first = pool.submit(ask, server, seconds=0.5)  # the others become one batch
-        wait_until(lambda: waits(server) == 0 and not first.done(), "the worker is busy")
+        wait_until(lambda: runs(server) or first.done(), "the worker is busy")
         answers = list(pool.map(lambda item: ask(server, **item), items))
 
     assert [status for status, _ in answers] == [500] * culprits + [200] * (size - culprits)
@@ -46,17 +46,17 @@ def test_only_the_requests_that_kill_workers_are_refused(serve, size, culprits):
     assert ask(server, id="next")[0] == 200
 
 
-def waits(server):
+def runs(server):
     lines = server.get("/metrics")[1].decode().splitlines()
-    found = [line for line in lines if line.startswith("servekit_tasks_waiting{")]
-    return float(found[0].split()[-1])
+    found = [line for line in lines if line.startswith("servekit_stage_tasks_running{")]
+    return sum(float(line.split()[-1]) for line in found)
 
 
 def test_request_whose_worker_an_outsider_kills_is_answered_by_the_next(fragile):
     victim = ask(fragile)[1]["prediction"]["pid"]
     with ThreadPoolExecutor(1) as pool:
-        inside = pool.submit(ask, fragile, seconds=0.5, id=1)
-        wait_until(lambda: not inside.done() and is_in_predict(victim), "the worker has it")
+        inside = pool.submit(ask, fragile, seconds=3, id=1)
+        wait_until(lambda: inside.done() or is_in_predict(victim), "the worker has it")
         os.kill(victim, signal.SIGKILL)
         status, answer = inside.result()
 
@@ -78,7 +78,7 @@ def test_service_can_stop_when_its_client_has_gone(fragile, leave):
         sock.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         wait_until(lambda: is_in_predict(victim), "the worker has it")
         leave(sock)
-        fragile.wait_for(f"{name} stopped True", timeout_s=5)
+        fragile.wait_for(f"{name} stopped True")
 
 
 def test_answers_never_cross_whatever_clients_do(fragile):
@@ -124,5 +124,6 @@ def test_model_beside_a_flooded_one_answers_everything(serve):
         sock.close()
 
     assert statuses == {200: 200}
-    assert sorted(moments)[100] < 0.05, "half of them took longer than 50 ms"
+    # one that waited behind the flood would take up to 10 s: 200 that wait take 50 ms each
+    assert sorted(moments)[100] < 1.0, "half of them took longer than a second"
     assert b'status="429"' in server.get("/metrics")[1]

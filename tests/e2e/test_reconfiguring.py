@@ -11,7 +11,7 @@ import pytest
 from servekit_archiver import build_archive
 
 from servekit.cli import main
-from tests.waiting import wait_until
+from tests.waiting import wait_for_value, wait_until
 
 MODEL = Path(__file__).parent / "models" / "deployed"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -105,7 +105,7 @@ def test_another_path_is_a_new_version(configured, tmp_path):
     running = configured(table())
     with Load(running) as load:
         running.reload(table(path="other.mar"))
-        wait_until(lambda: running.greeting() == "other", "the other archive is served")
+        wait_for_value(running.greeting, "other", "the other archive is served")
 
     assert set(load.statuses) == {200}
 
@@ -168,13 +168,13 @@ def test_other_settings_need_a_restart_and_the_log_says_which(configured):
     said = running.server.wait_for("needs a restart to change")
 
     assert said.endswith(" queue")
-    wait_until(lambda: running.greeting() == "hi", "settings of the model are applied")
+    wait_for_value(running.greeting, "hi", "settings of the model are applied")
 
 
 def test_the_command_line_still_wins(configured):
     running = configured(greeter("hello"), "--set", "one.env.MODE=set")
     running.reload(greeter("hi", env={"MODE": "file"}).replace(": ", " = "))
-    wait_until(lambda: running.greeting() == "hi", "the new greeting is answered")
+    wait_for_value(running.greeting, "hi", "the new greeting is answered")
 
     assert running.ask()[1]["MODE"] == "set"
 
@@ -185,6 +185,6 @@ def test_changes_at_run_time_outlast_a_reload(configured, tmp_path_factory):
     assert main(["unload", "two", "--run-dir", str(run_dir)]) == 0
     assert main(["load", str(MODEL), "--name", "three", "--run-dir", str(run_dir)]) == 0
     running.reload(greeter("hello again") + table("two"))
-    wait_until(lambda: running.greeting() == "hello again", "the change is answered")
+    wait_for_value(running.greeting, "hello again", "the change is answered")
 
     assert (running.ask("two")[0], running.ask("three")[0]) == (404, 200)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from servekit_client import Client, InputError, Unavailable
 
-from tests.waiting import wait_until
+from tests.waiting import wait_for_value, wait_until
 
 TELLING = Path(__file__).parent / "models" / "telling"
 EVENTS = "text/event-stream"
@@ -150,7 +150,7 @@ def test_a_client_may_bound_the_whole_stream(server):
         b'event: error\ndata: {"type":"about:blank","title":"Deadline exceeded","status":504'
         in body
     )
-    wait_until(lambda: metric(server, "streams_open") == 0, "the stream has ended")
+    wait_for_value(lambda: metric(server, "streams_open"), 0, "streams that are open")
 
 
 def test_a_client_that_leaves_ends_the_stream(server, client):
@@ -158,7 +158,7 @@ def test_a_client_that_leaves_ends_the_stream(server, client):
     assert next(outputs) == "once"
     outputs.close()
 
-    wait_until(lambda: metric(server, "streams_open") == 0, "the stream has ended")
+    wait_for_value(lambda: metric(server, "streams_open"), 0, "streams that are open")
 
 
 def test_streams_are_counted_once_and_for_the_model(server, client):

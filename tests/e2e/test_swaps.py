@@ -107,14 +107,14 @@ class Clients:
 class Management(UnixConnection):
     """The private socket of a server."""
 
-    def __init__(self, path):
+    def __init__(self, path, wait_s=50):
         super().__init__(path, WAIT_S)
+        self.path, self._wait_s = path, wait_s  #: for the end of each operation
 
     def do(self, method, path, **body):
         """Carry out an operation, and return its row; its error if it is refused."""
-        self.request(
-            method, f"{path}?wait=50", json.dumps(body), {"Content-Type": "application/json"}
-        )
+        target, headers = f"{path}?wait={self._wait_s}", {"Content-Type": "application/json"}
+        self.request(method, target, json.dumps(body), headers)
         answer = self.getresponse()
         return json.loads(answer.read())
 

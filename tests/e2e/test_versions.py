@@ -2,14 +2,18 @@
 """Versions of a model side by side in a server: paths, shares, sticky headers, and a mirror."""
 
 import json
+import os
 import re
+import signal
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from servekit_archiver import build_archive
 
-from tests.waiting import wait_until
+from tests.waiting import wait_for_value
 
+from .test_management import front_ends
 from .test_swaps import Clients, Management
 
 pytestmark = pytest.mark.e2e
@@ -106,14 +110,26 @@ def test_shares_by_weight_and_by_a_header(plain):
     def asked():
         return {str(user): ask(server, x_user=str(user)) for user in range(30)}
 
-    # a front-end hears of new rules a moment later than another
-    wait_until(lambda: asked() == asked(), "each user stays with a version")
     users = asked()
 
     assert found.keys() == {(200, "1", "1"), (200, "2", "2")}
     assert abs(found[200, "2", "2"] - 50) <= 2  # each of two front-ends is one off at most
     assert {version for _, version, _ in users.values()} == {"1", "2"}
     assert all(ask(server, x_user=user) == answer for user, answer in users.items())
+
+
+def test_rules_are_in_force_when_every_front_end_answers_by_them(plain):
+    server, management = plain
+    behind = front_ends(server)[-1]
+    os.kill(behind, signal.SIGSTOP)
+    try:
+        with closing(Management(management.path, wait_s=0.5)) as asked:  # by the other front-end
+            row = asked.do("PUT", "/models/m", aliases={"canary": "2"})
+    finally:
+        os.kill(behind, signal.SIGCONT)
+    ended = management.do("GET", f"/operations/{row['id']}")
+
+    assert (row["state"], ended["state"]) == ("running", "done")
 
 
 def test_a_mirror_is_compared_and_counted_and_nobody_sees_it(plain):
@@ -128,7 +144,7 @@ def test_a_mirror_is_compared_and_counted_and_nobody_sees_it(plain):
 
     assert given == {(200, "1", "same"), (200, "1", "1")}
     expected = {"equal": 3, "other_body": 2, "other_status": 0, "dropped": 0}
-    wait_until(lambda: compared() == expected, "all copies are compared")
+    wait_for_value(compared, expected, "copies by what came of them")
 
 
 def test_versions_are_counted_and_described_apart(plain):

@@ -171,7 +171,7 @@ class InProcess:
             print,
         )
         server = OperatedServer(self.registry, self.loop, self._read, lambda: self.available)
-        self._operations = Operations(server, lambda: True, lambda: None, self._save)
+        self._operations = Operations(server, lambda: True, lambda: None, self._save, self._spread)
         self._ids = count()
         self.registry.load_all()
         self.until(lambda: all(model.is_loaded for model in self.registry))
@@ -181,6 +181,9 @@ class InProcess:
         for model in self.registry:
             for version in model.versions:
                 version.close()
+
+    async def _spread(self):
+        """There are no front-ends."""
 
     def _save(self):
         self.saves += 1

@@ -7,10 +7,12 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from servekit.ipc.channel import encode_frame
-from servekit.ipc.control import FrontEndReady
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.control import FrontEndReady, TableTaken
+from servekit.ipc.table import TableUpdate
 from servekit.system.parent_death import die_with_parent
 
 parser = argparse.ArgumentParser()
@@ -28,6 +30,10 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN if act == "stubborn" else lambda *_
 control = socket.socket(socket.AF_UNIX)
 control.connect(str(args.run_dir / "control.sock"))
 control.sendall(encode_frame(FrontEndReady(os.getpid())))
-while control.recv(65536):
-    pass
+reader = FrameReader(control, TableUpdate)
+with suppress(ChannelClosed, OSError):
+    while True:
+        for update in reader.read():
+            if update.confirm:
+                control.sendall(encode_frame(TableTaken(update.confirm)))
 time.sleep(1)

@@ -5,12 +5,14 @@ import socket
 
 import pytest
 
-from servekit.ipc.channel import FrameReader
-from servekit.ipc.control import Hung
+from servekit.ipc.channel import FrameReader, encode_frame
+from servekit.ipc.control import FrontEndReady, Hung, Reload, TableTaken
 from servekit.ipc.table import ModelRow, Table, TableUpdate
 from servekit.supervisor.os.channel import ControlChannel
+from servekit.supervisor.os.coroutines import run_coroutine
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.server.control import FrontEndLink
+from servekit.supervisor.server import control
+from servekit.supervisor.server.control import ControlSocket, FrontEndLink
 
 LARGE = 1_000_000
 
@@ -63,3 +65,100 @@ def test_a_front_end_that_reads_slowly_gets_all_that_it_has_missed(linked):
     link.send(last)
 
     assert [receive(), receive()] == [(first, 2), (last, 3)]
+
+
+class FrontEnd:
+    """The other end of a control socket."""
+
+    def __init__(self, path):
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(10)
+        self._socket.connect(str(path))
+        self._reader = FrameReader(self._socket, TableUpdate)
+
+    def say(self, message):
+        self._socket.sendall(encode_frame(message))
+
+    def asked(self):
+        """Return the number that the next table which asks for it wants to be confirmed."""
+        while True:
+            for update in self._reader.read():
+                if update.confirm:
+                    return update.confirm
+
+    def close(self):
+        self._socket.close()
+
+
+class Spreading:
+    """A control socket with two front-ends that are ready, and a change that spreads."""
+
+    def __init__(self, path):
+        self._loop, self._ready, self.reported, self.seen = Loop(), [], [], []
+        self._server = ControlSocket(
+            self._loop, path, lambda: Table([row(0)]), self._ready.append, self.reported.append
+        )
+        self.front_ends = FrontEnd(path), FrontEnd(path)
+        for number, end in enumerate(self.front_ends, 1):
+            end.say(FrontEndReady(number))
+        self.until(lambda: 2 in self._ready)
+        run_coroutine(self._loop, self._spread())
+        self.until(lambda: True)
+
+    async def _spread(self):
+        await self._server.spread()
+        self.seen.append("spread")
+
+    def close(self):
+        """Let the front-ends exit."""
+        for end in self.front_ends:
+            end.close()
+        self.until(lambda: self._ready[-1] == 0)
+        self._server._listener.close()
+
+    def until(self, holds):
+        """Run until *holds*, for ten seconds at most."""
+        late = self._loop.call_later(10, lambda: pytest.fail("not within ten seconds"))
+
+        def look():
+            self._loop.call_later(0.001, self._loop.stop if holds() else look)
+
+        look()
+        self._loop.run()
+        late.cancel()
+
+
+@pytest.fixture
+def spreading(run_dir):
+    """Begin to spread a change."""
+    spreading = Spreading(run_dir / "control.sock")
+    yield spreading
+    spreading.close()
+
+
+def test_a_change_has_spread_when_every_front_end_answers_by_it(spreading):
+    first, second = spreading.front_ends
+    first.say(TableTaken(first.asked()))
+    first.say(Reload())  # is handled after it
+    spreading.until(lambda: spreading.reported)
+    early = list(spreading.seen)
+    second.say(TableTaken(second.asked()))
+    spreading.until(lambda: spreading.seen)
+
+    assert early == []
+
+
+def test_a_front_end_that_has_exited_is_not_waited_for(spreading):
+    first, second = spreading.front_ends
+    first.say(TableTaken(first.asked()))
+    second.close()
+
+    spreading.until(lambda: spreading.seen)
+
+
+def test_a_front_end_that_hangs_is_not_waited_for_for_ever(run_dir, monkeypatch):
+    monkeypatch.setattr(control, "TAKEN_S", 0.05)
+    spreading = Spreading(run_dir / "control.sock")
+
+    spreading.until(lambda: spreading.seen)
+    spreading.close()

@@ -12,7 +12,7 @@ from gevent.event import Event
 from gevent.monkey import get_original
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
-from servekit.ipc.control import FrontEndReady
+from servekit.ipc.control import FrontEndReady, TableTaken
 from servekit.ipc.table import TableUpdate
 
 if TYPE_CHECKING:
@@ -69,5 +69,7 @@ class Control:
             self._rows = {row.number: row for row in table.models}
         if table is not None:
             self._on_table(table)
+        if number := max((update.confirm for update in updates), default=0):
+            self.say(TableTaken(number))
         arrived, self._next_table = self._next_table, Event()
         arrived.set()

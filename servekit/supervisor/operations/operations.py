@@ -57,17 +57,20 @@ class Operations:
         is_serving: Callable[[], bool],
         on_change: Callable[[], object],
         save: Callable[[], object],
+        spread: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         """Begin without operations.
 
         :param is_serving: whether the start of the server is over, and its end has not begun.
         :param on_change: publishes the routing table.
         :param save: writes what an operation has changed to the state file.
+        :param spread: returns once every front-end answers by what has changed.
         """
         self.server = server
         self._is_serving = is_serving
         self._on_change = on_change
         self.save = save
+        self._spread = spread
         self._rows: dict[str, OperationRow] = {}
 
     @property
@@ -146,6 +149,7 @@ class Operations:
         try:
             await work
         except OperationFailed as error:
+            await self._spread()
             self._fail(progress, error)
         except Exception as error:
             self._fail(progress, OperationFailed(500, f"internal error: {error!r}"))
@@ -154,6 +158,7 @@ class Operations:
             if model is not None:
                 model.is_changed = True
             self.save()
+            await self._spread()  # who reads "done" is answered by what has changed
             progress.done()
             self._count(progress)
             self.server.registry.reporter.notice(notices.operation_done(progress.row))

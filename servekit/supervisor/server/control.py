@@ -5,10 +5,13 @@ import socket
 from collections.abc import Callable
 from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 from pathlib import Path
+from time import monotonic
+from typing import Final
 
-from servekit.ipc.control import ControlMessage, FrontEndReady
+from servekit.ipc.control import ControlMessage, FrontEndReady, TableTaken
 from servekit.ipc.table import ModelRow, Table, TableUpdate
 from servekit.supervisor.os.channel import ControlChannel
+from servekit.supervisor.os.coroutines import Conditions
 from servekit.supervisor.os.listeners import bind_unix, is_ours
 from servekit.supervisor.os.loop import Loop
 
@@ -16,6 +19,7 @@ __all__ = ["ControlSocket"]
 
 EXHAUSTED = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
 RETRY_S = 0.1
+TAKEN_S: Final = 10.0  #: how long ``spread`` waits for a front-end that hangs
 
 
 class FrontEndLink:
@@ -25,12 +29,17 @@ class FrontEndLink:
         """Wait for ``channel``, which is set later."""
         self.channel: ControlChannel[ControlMessage]
         self.is_ready = False
+        self.taken = 0  #: the number of the newest table that it has confirmed
         self._known: dict[int, ModelRow] = {}  #: the rows of the update before, by number
 
-    def send(self, table: Table) -> None:
-        """Send what has changed in *table*; all of it in place of updates that it has not got."""
+    def send(self, table: Table, number: int = 0) -> None:
+        """Send what has changed in *table*; all of it in place of updates that it has not got.
+
+        :param number: that it shall confirm, if it has not.
+        """
         known = {} if self.channel.has_queued else self._known
-        self.channel.send(TableUpdate.since(known, table), replaces=True)
+        confirm = number if number > self.taken else 0
+        self.channel.send(TableUpdate.since(known, table, confirm), replaces=True)
         self._known = {row.number: row for row in table.models}
 
 
@@ -55,6 +64,8 @@ class ControlSocket:
         self._on_ready = on_ready
         self._on_report = on_report
         self._links: list[FrontEndLink] = []
+        self._number = 0  #: of the newest table that somebody waits for
+        self._confirmed = Conditions()
         self._listener = bind_unix(path)
         self._listener.setblocking(False)
         self._watch()
@@ -66,10 +77,22 @@ class ControlSocket:
         """Send the table of this moment to every front-end, at the end of this turn."""
         self._loop.defer(self._send_table)
 
+    async def spread(self) -> None:
+        """Publish the table; return once every front-end that is ready answers by it."""
+        self._number += 1
+        number, deadline = self._number, monotonic() + TAKEN_S
+        timer = self._loop.call_later(TAKEN_S, self._confirmed.check)
+        self.publish()
+        await self._confirmed.until(lambda: self._is_taken(number) or monotonic() >= deadline)
+        timer.cancel()
+
+    def _is_taken(self, number: int) -> bool:
+        return all(link.taken >= number for link in self._links if link.is_ready)
+
     def _send_table(self) -> None:
         table = self._table()
         for link in list(self._links):
-            link.send(table)
+            link.send(table, self._number)
 
     def _accept(self) -> None:
         try:
@@ -94,18 +117,22 @@ class ControlSocket:
             lambda: self._drop(link),
         )
         self._links.append(link)
-        link.send(self._table())
+        link.send(self._table(), self._number)
 
     def _received(self, link: FrontEndLink, message: ControlMessage) -> None:
         if isinstance(message, FrontEndReady):
             link.is_ready = True
             self._count_ready()
+        elif isinstance(message, TableTaken):
+            link.taken = message.number
+            self._confirmed.check()
         else:
             self._on_report(message)
 
     def _drop(self, link: FrontEndLink) -> None:
         self._links.remove(link)
         self._count_ready()
+        self._confirmed.check()
 
     def _count_ready(self) -> None:
         self._on_ready(sum(link.is_ready for link in self._links))

@@ -33,13 +33,20 @@ class StartUp:
         listeners: Listeners,
         reporter: Reporter,
         on_failure: Callable[[str], object],
+        on_settled: Callable[[], object],
     ) -> None:
-        """Wait. *on_failure* gets the reason once, when the start has failed."""
+        """Wait.
+
+        :param on_failure: gets the reason once, when the start has failed.
+        :param on_settled: is called once, to tell the front-ends and then set ``is_known``.
+        """
         self._settings = settings
         self._registry = registry
         self._listeners = listeners
         self._reporter = reporter
-        self._on_failure = on_failure
+        self._on_failure, self._on_settled = on_failure, on_settled
+        self._has_settled = False
+        self.is_known = False  #: to the front-ends: which models have loaded
         self.is_serving = False
         self.is_interrupted = False  #: by Ctrl-C, before it served
         self.error: StartupError | None = None
@@ -51,8 +58,16 @@ class StartUp:
         if error := self._problem():
             self.fail(error)
         elif is_front_end_ready and all(model.has_settled for model in self._registry):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Serve once the front-ends know what has loaded."""
+        if self.is_known:
             self.is_serving = True
             self._announce()
+        elif not self._has_settled:
+            self._has_settled = True
+            self._on_settled()
 
     def interrupt(self) -> None:
         """Note Ctrl-C, which ends the start."""

@@ -26,6 +26,7 @@ from servekit.supervisor.operations.autoscaling import Autoscaler
 from servekit.supervisor.operations.operations import Operations
 from servekit.supervisor.operations.server import OperatedServer
 from servekit.supervisor.operations.state_file import StateFile
+from servekit.supervisor.os.coroutines import run_coroutine
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.orphans import Orphans
 from servekit.supervisor.os.resources import raise_descriptor_limit
@@ -112,7 +113,12 @@ class Supervisor:
         self._operations = self._operator(Counters(counters), state)
         self._on_demand = OnDemand(self._registry, Counters(counters))
         self._start_up = StartUp(
-            settings, self._registry, listeners, self._reporter, self._shutdown.hurry
+            settings,
+            self._registry,
+            listeners,
+            self._reporter,
+            self._shutdown.hurry,
+            lambda: run_coroutine(loop, self._settle()),
         )
 
     def _front_end_process(self, counters: int) -> FrontEndProcess:
@@ -137,6 +143,7 @@ class Supervisor:
             lambda: self._start_up.is_serving and not self._shutdown.has_begun,
             self.changed,
             lambda: state.save(self._registry.saved),
+            self._control.spread,
         )
 
     def run(self) -> None:
@@ -177,6 +184,12 @@ class Supervisor:
         self._registry.sweep()
         self._orphans.sweep()
 
+    async def _settle(self) -> None:
+        """Let every front-end answer by what has loaded before anybody reads "serving"."""
+        await self._control.spread()
+        self._start_up.is_known = True
+        self._loop.defer(self._advance)
+
     def _table(self) -> Table:
         rows, missing = self._registry.rows(), self._daemons.missing
         tally, operations = self._reporter.tally, self._operations.rows
@@ -191,7 +204,7 @@ class Supervisor:
 
     def _front_ends_ready(self, count: int) -> None:
         self._front_end.set_ready(count >= self._origins.settings.front_ends)
-        self.changed()  # so that the table of this turn is out before anybody reads "serving"
+        self.changed()
 
     def _reported(self, report: ControlMessage) -> None:
         match report:
