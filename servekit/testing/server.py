@@ -45,6 +45,7 @@ class ServedModel:
         command = start_command([str(directory), *map(str, others)], settings)
         self.process = start_logged(command, environment)
         self.log = ServerLog(cast("IO[str]", self.process.stdout))
+        self._replacements: dict[int, int] = {}  #: the start of each killed replica to wait for
 
     def wait_ready(self) -> Self:
         """Wait until the model answers; after a worker was killed, until it does again.
@@ -52,6 +53,8 @@ class ServedModel:
         :raises AssertionError: it does not in a minute, or cannot be loaded.
         """
         self.log.wait_for("serving")
+        for replica, count in self._replacements.items():  # /ping may not know of the death yet
+            self.log.wait_for("worker_ready", count=count, replica=replica)
         deadline, pause = monotonic() + WAIT_S, Event()
         while self.get("/ping").status != OK:
             if monotonic() > deadline or self.process.poll() is not None:
@@ -115,7 +118,9 @@ class ServedModel:
     def kill_worker(self, replica: int = 0) -> None:
         """Kill a worker as the kernel does for want of memory; returns when that is noticed."""
         seen = len(self.log.find("worker_exited"))
-        os.kill(self.worker_pid(replica), signal.SIGKILL)
+        pid = self.worker_pid(replica)
+        self._replacements[replica] = len(self.log.find("worker_ready", replica=replica)) + 1
+        os.kill(pid, signal.SIGKILL)
         self.log.wait_for("worker_exited", count=seen + 1)
 
     @contextmanager
