@@ -15,7 +15,7 @@ from servekit_archiver.names import MANIFEST
 
 from archiver.tests.forging import Item
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @pytest.fixture

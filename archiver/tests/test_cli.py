@@ -17,7 +17,7 @@ from servekit_archiver.cli.output import human_bytes
 from archiver.tests.forging import Item
 
 COMMANDS = ("build", "inspect", "verify", "extract", "init", "migrate", "sbom", "completion")
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @pytest.fixture

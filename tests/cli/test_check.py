@@ -16,7 +16,7 @@ from servekit_archiver import build_archive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 SERVICE = """
 import os, time
 from servekit import Service
@@ -120,7 +120,7 @@ def test_the_page_for_people(model, toml, service, rows):
 
 
 WRONG = EXAMPLE + "\n" + EXAMPLE.replace("output = 3", "output = 4")
-LIMIT = "[worker]\npredict_timeout_s = 0.5\nload_timeout_s = 10\n" + EXAMPLE
+LIMIT = "[worker]\npredict_timeout_s = 0.5\nload_timeout_s = 60\n" + EXAMPLE
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_quiet_level_keeps_what_workers_print_and_the_url(capfd):
 
 
 END = b"\x03"  #: shows that all before it has come
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Screen:

@@ -30,7 +30,7 @@ def servekit(*arguments, **environment):
         [sys.executable, "-m", "servekit.cli", *arguments],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         env=os.environ | environment,
         check=False,
     )
@@ -52,7 +52,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly():
     with open(write_end, "wb") as pipe:  # noqa: PTH123 - a descriptor
         done = subprocess.run(
             [sys.executable, "-m", "servekit.cli", "plugins"],
-            stdout=pipe, stderr=subprocess.PIPE, timeout=20, check=False,
+            stdout=pipe, stderr=subprocess.PIPE, timeout=120, check=False,
         )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (PROBLEM_FOUND, b"")

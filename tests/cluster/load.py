@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.cluster.load KIND WHERE``: clients of a Service, until their input ends.
 
-Prints a JSON object: how many requests were answered, which were lost, and by which versions.
+Prints a line, ``answered by VERSION``, for the first answer of each version; at the end, a JSON
+object: how many requests were answered, which were lost, and by which versions.
 
 file   servekit-client with FileDiscovery; WHERE is the file
 dns    servekit-client with DnsDiscovery; WHERE is a URL with the name of the Service
@@ -53,7 +54,12 @@ class Ledger:
             if problem:
                 self.lost.append(problem)
             else:
-                self.versions[outcome["version"]] += 1
+                self._answered(outcome["version"])
+
+    def _answered(self, version: str) -> None:
+        if version not in self.versions:
+            print("answered by", version, flush=True)
+        self.versions[version] += 1
 
 
 def library_client(client: Client) -> Callable[[], Callable[[int], Any]]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -155,18 +156,40 @@ class Load:
         self._process = subprocess.Popen(
             command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        self._told: list[str] = []
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self._told += iter(self._process.stdout.readline, "")
+
+    def wait_answered(self, version: str) -> None:
+        """Wait until it has been answered by *version*."""
+        wait_until(
+            lambda: f"answered by {version}\n" in self._told,
+            f"clients of kind {self.kind} were not answered by {version}",
+        )
 
     def stop(self) -> dict[str, Any]:
         """Return what became of the requests."""
-        told, _ = self._process.communicate("", timeout=WAIT_S)
+        self._end()
         assert self._process.returncode == 0, f"the clients ended with {self._process.returncode}"
-        return json.loads(told)  # type: ignore[no-any-return]
+        return json.loads(self._told[-1])  # type: ignore[no-any-return]
 
     def kill(self) -> None:
         """End it, if it still runs."""
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, 9)
-        self._process.communicate()
+        self._end()
+
+    def _end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(WAIT_S)
+        self._reader.join(WAIT_S)
+        self._process.stdout.close()
 
 
 def service_links(*names: str) -> Mapping[str, str]:

@@ -20,13 +20,20 @@ def stage(tmp_path, rendered):
         yield running
 
 
-def under_load(stage, change):
-    """Start clients of each kind, wait for *change*, and return what became of their requests."""
+def under_load(stage, change, after="1"):
+    """Start clients of each kind, wait for *change*, and return what became of their requests.
+
+    :param after: the version that answers all of them in the end.
+    """
     loads = [stage.load(kind, lag_s=lag_s) for kind, lag_s in LAGS_S.items()]
+    for load in loads:
+        load.wait_answered("1")
     stage.pass_time(RUN_UP_S)
     stage.deployment.watch()
     change()
     stage.pass_time(RUN_UP_S + max(LAGS_S.values()))
+    for load in loads:
+        load.wait_answered(after)
     return {load.kind: load.stop() for load in loads}
 
 
@@ -45,7 +52,7 @@ def test_a_rollout_loses_no_request(stage, rendered):
         stage.deployment.update(template)
         stage.wait_rolled_out()
 
-    outcomes = under_load(stage, change)
+    outcomes = under_load(stage, change, after="2")
     deployment = stage.deployment
 
     assert {kind: each["lost"] for kind, each in outcomes.items()} == dict.fromkeys(LAGS_S, 0), (

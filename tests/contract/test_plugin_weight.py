@@ -33,7 +33,7 @@ def imported():
     """What the hooks of each plugin import, by module; each in turn, in one process."""
     names = [name for each in sorted(PLUGINS.glob("servekit-*")) for name in hooks_of(each)]
     command = [sys.executable, "-c", IMPORTING, *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
     return json.loads(done.stdout)
 
 

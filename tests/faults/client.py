@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tests.faults.connection import Connection
 from tests.faults.ledger import Ledger, Line
+from tests.faults.requests import always
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tests.faults.requests import Shot
 
 LONGEST_WAIT_S = 0.05  #: between two looks at the clock
+POLL_S = 0.005  #: between two looks at what an action or a request waits for
+TIMEOUT_S = 60.0  #: a request without an answer is lost: a hang, on however slow a machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,13 @@ class Action:
 
     at: float  #: seconds after the start of the run
     do: Callable[[], object]
+    once: Callable[[Ledger], bool] = always  #: it is not done before this holds
 
 
 class Client:
     """Keep-alive connections to one server, and fresh ones where a request wants its own."""
 
-    def __init__(self, port: int, connections: int, timeout_s: float = 15.0) -> None:
+    def __init__(self, port: int, connections: int, timeout_s: float = TIMEOUT_S) -> None:
         """Connect nothing yet; at most *connections* are kept alive."""
         self._port = port
         self._connections = connections
@@ -66,14 +70,14 @@ class Client:
         try:
             while todo or deeds or self._waiting or self._busy:
                 now = monotonic()
-                while deeds and self.begin + deeds[0].at <= now:
+                while deeds and self.begin + deeds[0].at <= now and deeds[0].once(ledger):
                     deeds.popleft().do()
-                while todo and self.begin + todo[0].at <= now:
+                while todo and self.begin + todo[0].at <= now and todo[0].once(ledger):
                     self._take(todo.popleft(), ledger)
                 if until(ledger):
                     todo.clear()
                 self._look_at_clock(monotonic())
-                self._wait(self._next(todo, deeds))
+                self._wait(self._next(todo, deeds, ledger))
         finally:
             self._close()
         return ledger
@@ -82,11 +86,17 @@ class Client:
     def _busy(self) -> bool:
         return len(self._by_fd) > len(self._free)
 
-    def _next(self, todo: deque[Shot], deeds: deque[Action]) -> float:
+    def _next(self, todo: deque[Shot], deeds: deque[Action], ledger: Ledger) -> float:
         """Return how long nothing is due."""
-        moments = [self.begin + queue[0].at for queue in (todo, deeds) if queue]
+        heads = [queue[0] for queue in (todo, deeds) if queue]
+        moments = [self._moment(head, ledger) for head in heads]
         moments += [self._overdue[0][0]] if self._overdue else []
         return max(0.0, min([*(moment - monotonic() for moment in moments), LONGEST_WAIT_S]))
+
+    def _moment(self, head: Shot | Action, ledger: Ledger) -> float:
+        """Return when it is due, or when to look again at what it waits for."""
+        moment, now = self.begin + head.at, monotonic()
+        return moment if moment > now or head.once(ledger) else now + POLL_S
 
     # ------------------------------------------------------------ a request's way
 

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from tests.faults.requests import post
-from tests.faults.served import NotAsExpected
+from tests.faults.served import WAIT_S, NotAsExpected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,14 +49,14 @@ class Crowd:
     def open(self, count: int) -> None:
         """Begin *count* streams."""
         for _ in range(count):
-            client = socket.create_connection(("127.0.0.1", self._port), 10)
+            client = socket.create_connection(("127.0.0.1", self._port), WAIT_S)
             client.sendall(REQUEST)
             client.setblocking(False)
             listener = Listener(client)
             self.listeners.append(listener)
             self._selector.register(client, selectors.EVENT_READ, listener)
 
-    def listen(self, until: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
+    def listen(self, until: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
         """Read until *until* is true."""
         deadline = monotonic() + timeout_s
         while not until():

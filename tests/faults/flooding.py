@@ -2,7 +2,8 @@
 """One client of HTTP/2 that sends as much as the server takes of one kind. A process of its own.
 
 ``python -m tests.faults.flooding PORT KIND`` floods until its input ends, on a new connection
-whenever the server ends the last; then it prints how many there were, and the bytes sent, as JSON.
+whenever the server ends the last. It prints ``flooding`` once it has begun, and at the end how
+many connections there were, and the bytes sent, as JSON.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ class Flood:
             if writable:
                 unsent = unsent or piece_of(frames)
                 count = sock.send(unsent)
+                if not self.sent:
+                    print("flooding", flush=True)
                 self.sent, unsent = self.sent + count, unsent[count:]
 
     @staticmethod

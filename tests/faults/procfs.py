@@ -77,6 +77,21 @@ def cpu_s(processes: list[Process]) -> float:
     return sum(stat.ticks for stat in read_stats() if stat.pid in pids) / TICKS_PER_S
 
 
+def pids() -> list[int]:
+    """Return the processes of this machine."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def shared_memory(pid: int) -> str:
+    """Return a line for each thing that a process has mapped or open, which ends with its path."""
+    return _read(pid, "maps") + "".join(f"{target}\n" for target in descriptors(pid))
+
+
+def command_line(pid: int) -> str:
+    """Return the arguments of a process, each with a NUL behind it; "" once it is gone."""
+    return _read(pid, "cmdline")
+
+
 def rss_bytes(pid: int) -> int:
     """Return the resident memory of a process, 0 once it is gone."""
     pages = _read(pid, "statm").split()

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from tests.faults.ledger import Ledger
+
+
+def always(_ledger: Ledger) -> bool:
+    """Wait for nothing."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +29,7 @@ class Shot:
     echo: bytes = b""  #: a 200 without it is somebody else's
     is_fresh: bool = False  #: on a connection of its own
     leave_after_s: float | None = None  #: the client goes away without waiting any longer
+    once: Callable[[Ledger], bool] = always  #: it is not sent before this holds
 
     def leaving(self, after_s: float) -> Shot:
         """Return the same from a client that goes away after *after_s*."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.faults.subjects import Subject
 
 WAIT_S = 60.0
+LEFT_S = 10.0  #: that processes may take to vanish which nothing keeps
 
 
 class NotAsExpected(Exception):
@@ -62,6 +63,7 @@ class Served:
                 start_new_session=True,
             )
         self.pid = self.popen.pid
+        self.uncounted: set[str] = set()  #: roles whose processes come and go
         self._is_traced = bool(tracer)
         self._known: set[Process] = set()
 
@@ -101,8 +103,14 @@ class Served:
 
     def pid_of(self, role: str) -> int:
         """Return the pid of the first of a role; wait until there is one."""
-        wait_until(lambda: bool(self.pids(role)), f"there is a {role}")
-        return self.pids(role)[0]
+        found: list[int] = []
+
+        def is_there() -> bool:
+            found[:] = self.pids(role)
+            return bool(found)
+
+        wait_until(is_there, f"there is a {role}")
+        return found[0]
 
     def kill(self, pid: int, number: int = signal.SIGKILL) -> float:
         """Send a signal; return the moment."""
@@ -118,7 +126,7 @@ class Served:
             os.kill(self.pid, number)
         return self.popen.wait(timeout_s)
 
-    def left_over(self, within_s: float = 2.0) -> list[Process]:
+    def left_over(self, within_s: float = LEFT_S) -> list[Process]:
         """Return which of the processes we have seen are alive so long after its end."""
         known = list(self._known)
         with suppress(NotAsExpected):

@@ -2,8 +2,9 @@
 """Clients that take for ever, of the kinds of ``slow_kinds.py``. A process of its own.
 
 ``python -m tests.faults.slow_clients PORT SECONDS headers=900 bodies=900 readers=200`` keeps that
-many open for SECONDS, a new one for each that the server ends; then it prints ``stopped`` and only
-holds on to what is open. At the end of its input it prints what it saw, as JSON.
+many open for SECONDS, a new one for each that the server ends. It prints ``open`` once the first
+ones have come, and ``stopped`` when it only holds on to what is open. At the end of its input it
+prints what it saw, as JSON.
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ def main() -> None:
     port, seconds = int(sys.argv[1]), float(sys.argv[2])
     counts = {name: int(count) for name, _, count in (arg.partition("=") for arg in sys.argv[3:])}
     crowd = Crowd(port, counts, seconds * OPENING_PART)
-    crowd.run(monotonic() + seconds, is_sending=True)
+    end = monotonic() + seconds
+    crowd.run(monotonic() + seconds * OPENING_PART, is_sending=True)
+    print("open", flush=True)
+    crowd.run(end, is_sending=True)
     print("stopped", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
         crowd.run(monotonic() + 0.1, is_sending=False)

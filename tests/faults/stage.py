@@ -11,19 +11,20 @@ from textwrap import indent
 from typing import TYPE_CHECKING, TypeVar
 
 from tests.faults import leaks
-from tests.faults.client import Client
+from tests.faults.client import TIMEOUT_S, Client
 from tests.faults.figures import Figure, equal, none
 from tests.faults.requests import Shot, get, post, predict
 from tests.faults.served import Served
 from tests.faults.subjects import SERVEKIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tests.faults.ledger import Line
     from tests.faults.subjects import Subject
 
 MODELS = Path(__file__).parent / "models"
+HANG_S = 30.0  #: a shorter time says more about the machine than about the server
 LARGE = b"x" * 200_000  #: goes by shared memory
 T = TypeVar("T")
 
@@ -52,12 +53,12 @@ class Stage:
         """Return how many, or how long: less in the short version."""
         return short if self.is_short else full
 
-    def bound(self, limit: float) -> float:
-        """Return *limit*, a time; ten times as much in the short version.
+    def bound(self, limit: float, unit: str = "s") -> float:
+        """Return *limit*, a time; ten times as much in the short version, and 30 s at least.
 
         That one shares the machine with other tests, so it can tell a hang and no more.
         """
-        return self.count(limit, 10 * limit)
+        return self.count(limit, max(10 * limit, HANG_S * (1000 if unit == "ms" else 1)))
 
     def path(self, name: str) -> Path:
         """Return a path of its own for files of the row."""
@@ -72,10 +73,12 @@ class Stage:
         environment: Mapping[str, str] | None = None,
         warm_up: Callable[[Served], object] | None = None,
         tracer: Sequence[str] = (),
+        sick: Collection[str] = (),
     ) -> Iterator[Served]:
         """Start a server and, once the row is done with it, count what it holds and leaves.
 
         :param warm_up: makes it hold what a server in use holds; by default each model is asked.
+        :param sick: models whose workers come and go, since they cannot load: not counted.
         """
         self._servers += 1
         shared = leaks.shared_memory()
@@ -83,6 +86,7 @@ class Stage:
         server = Served(
             directory, *arguments, environment=environment, tracer=tracer, subject=self.subject
         )
+        server.uncounted = {f"worker {name}" for name in sick}
         try:
             server.wait_ready()
             (warm_up or warm)(server)
@@ -125,7 +129,7 @@ def warm(server: Served) -> None:
             ask(server, Shot(id="warm-up", wire=large))
 
 
-def ask(server: Served, shot: Shot, timeout_s: float = 15.0) -> Line:
+def ask(server: Served, shot: Shot, timeout_s: float = TIMEOUT_S) -> Line:
     """Send one request on a fresh connection and return its line."""
     return Client(server.port, 1, timeout_s).run([shot]).lines[0]
 

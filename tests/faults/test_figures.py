@@ -2,12 +2,14 @@
 """A verdict can fail."""
 
 import math
+import os
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from tests.faults import __main__ as command
-from tests.faults import leaks, playing
+from tests.faults import leaks, playing, procfs
 from tests.faults.figures import at_least, at_most, equal, none
 from tests.faults.ledger import Ledger, Line
 from tests.faults.rows.overload import for_nobody
@@ -90,3 +92,31 @@ def test_what_a_server_holds_more_is_named(monkeypatch):
         "front-end: +2 memfds",
         "supervisor: -1 processes",
     ]
+
+
+def test_workers_of_models_that_cannot_load_are_not_counted():
+    def server(uncounted):
+        found = [procfs.Process(os.getpid(), 0, 0, role) for role in ("worker sick", "worker good")]
+        return SimpleNamespace(processes=lambda: found, uncounted=uncounted)
+
+    assert {role for role, _ in leaks.holdings(server({"worker sick"}))} == {"worker good"}
+    assert {role for role, _ in leaks.holdings(server(set()))} == {"worker sick", "worker good"}
+
+
+def test_shared_memory_that_another_process_has_is_not_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaks, "SHARED_MEMORY", tmp_path)
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "left").touch()
+    with (tmp_path / "open").open("w"):
+        server = SimpleNamespace(left_over=list, scratch=tmp_path / "directory", cache=tmp_path)
+
+        assert leaks.left_behind(server, set()) == [f"{tmp_path}/left"]
+
+
+def test_what_comes_and_goes_is_no_leak(monkeypatch):
+    """One look that is as before suffices, whatever the next one would show."""
+    before = Counter({("supervisor", "descriptors"): 10})
+    looks = iter([before + before, before, before + before])
+    monkeypatch.setattr(leaks, "holdings", lambda _server: next(looks))
+
+    assert leaks.grown(None, before) == []

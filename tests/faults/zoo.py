@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tests.faults.requests import get, post
 
 DEATH_S = 0.1  #: from the death of a worker to the 503 of its batch
-TIMEOUT_S = 0.5  #: ``--predict-timeout`` of the zoo
+TIMEOUT_S = 0.5  #: of a prediction
+STUCK = "stuck"  #: the model whose predictions time out
 LATE_S = 0.25  #: how much later a 504 may come
 
 
@@ -38,7 +39,7 @@ def kills(number: int, text: str, status: int = 503) -> Fault:
 
 def hangs(text: str) -> Fault:
     """Let the service hang until it is killed."""
-    fault = does(text, 504, model="stuck", within_s=TIMEOUT_S + LATE_S)
+    fault = does(text, 504, model=STUCK, within_s=TIMEOUT_S + LATE_S)
     return fault._replace(is_fatal=True)
 
 

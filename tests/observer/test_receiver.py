@@ -15,7 +15,7 @@ from servekit.observer.metrics import MetricsUnavailable
 from servekit.observer.receiver import EventReceiver, export_metrics
 from tests.waiting import wait_until
 
-WAIT_S = 10
+WAIT_S = 60.0
 GONE = ModelUnloaded(time_s=1.0, model="m", version="1", digest="d", served_s=2.0, reason="stopped")
 SAMPLE = BatchServed(
     time_s=1.0, model="m", version="1", stage="", replica=0, size=3, batches=7, queue_s=0.1,

@@ -11,7 +11,7 @@ from servekit.observer import subscriber
 from servekit.observer.subscriber import Subscriber, subscribers_of
 from servekit.plugins import create_plugin_manager
 
-WAIT_S = 10
+WAIT_S = 60.0
 
 
 def ready(replica):

@@ -31,6 +31,11 @@ def predictions(server) -> set[float]:
     return {total(text, "servekit_requests_total", 'status="200"') for text in texts}
 
 
+def pings(server) -> float:
+    """Return how many health checks a scrape counts."""
+    return total(scrape(server.port), "flask_http_request_duration_seconds_count", 'rule="/ping"')
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_every_request_is_counted_once_whoever_answers_the_scrape(serve, count):
     server = serve("--models", SUM, f"--front-ends={count}")
@@ -39,13 +44,13 @@ def test_every_request_is_counted_once_whoever_answers_the_scrape(serve, count):
 
     assert seen == {200: 240}
     assert len(front_ends(server)) == count
-    assert predictions(server) == {200.0}
+    wait_until(lambda: predictions(server) == {200.0}, "all is counted")
     wait_until(  # other front-ends add up their batches ten times a second
         lambda: total(scrape(server.port), "servekit_batch_size_sum", 'model="sum"') == 200.0,
         "all batches are counted",
     )
-    asked = total(scrape(server.port), "flask_http_request_duration_seconds_count", 'rule="/ping"')
-    assert asked == 40.0
+    wait_until(lambda: pings(server) == 40.0, "all health checks are counted")
+    assert predictions(server) == {200.0}
 
 
 def test_killed_front_end_takes_no_counts_along(serve):
@@ -61,4 +66,4 @@ def test_killed_front_end_takes_no_counts_along(serve):
     assert predictions(server) == {200.0}
     with Flock(server.port, 40) as flock:
         assert flock.ask(post("/sum/predict"), times=5) == {200: 200}
-    assert predictions(server) == {400.0}
+    wait_until(lambda: predictions(server) == {400.0}, "all is counted")

@@ -21,7 +21,8 @@ from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.table import TableUpdate
 from tests import waiting
 
-WAIT_S = 25.0  #: less than the grace of 30 s: what takes longer has waited for it
+WAIT_S = 100.0
+GRACE_S = 1000  #: what waits for it takes longer than any test waits
 HERE = Path(__file__).parent
 STAND_INS = {
     "servekit.worker": str(HERE / "stand_in_worker.py"),
@@ -38,6 +39,7 @@ class Server:
         self._heard = threading.Condition()
         command = [sys.executable, str(HERE / "launcher.py"), "start", *arguments]
         command += ["--port", "0", "--run-dir", str(run_dir), "--log-format", "json"]
+        command += [] if "--grace" in arguments else ["--grace", str(GRACE_S)]
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

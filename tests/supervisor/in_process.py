@@ -29,7 +29,7 @@ from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage,
 from servekit.supervisor.replicas import ranks
 from servekit.supervisor.replicas.worker import Exit
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 LATER_S = 0.05
 PIDS = count(100_000)
 

@@ -25,11 +25,11 @@ def row(number, description=""):
 def linked():
     """Return a link, and a function that returns the next table of its front-end."""
     ours, theirs = socket.socketpair()
-    theirs.settimeout(10)
+    theirs.settimeout(60)
     loop, link, rows, waiting = Loop(), FrontEndLink(), {}, []
     link.channel = ControlChannel(loop, ours, Hung, lambda _message: None, lambda: None)
     reader = FrameReader(theirs, TableUpdate)
-    loop.call_later(10, lambda: pytest.fail("no table came in ten seconds"))
+    loop.call_later(60, lambda: pytest.fail("no table came in a minute"))
     loop.watch(theirs.fileno(), lambda _events: (waiting.extend(reader.read()), loop.stop()))
 
     def receive():

@@ -18,7 +18,7 @@ NOTHING = TableUpdate(Table([]), [])
 @pytest.fixture
 def pair():
     ours, theirs = socket.socketpair()
-    theirs.settimeout(10)
+    theirs.settimeout(60)
     yield ours, theirs
     ours.close()
     theirs.close()
@@ -27,7 +27,7 @@ def pair():
 def make(ours):
     loop, messages = Loop(), []
     link = ControlChannel(loop, ours, Hung, lambda m: (messages.append(m), loop.stop()), loop.stop)
-    loop.call_later(10, lambda: pytest.fail("nothing came in ten seconds"))
+    loop.call_later(60, lambda: pytest.fail("nothing came in a minute"))
     return loop, link, messages
 
 

@@ -55,15 +55,18 @@ def report_of(server, model, count=1):
 
 # ---------------------------------------------------------------- in the batch
 
+QUICK, PATIENT = {"predict_timeout_s": 1}, {"predict_timeout_s": 60}
+
 
 @pytest.fixture
 def ask(start, model):
     """Start a real server of one model under several names; return it and what asks it."""
 
     def serve(*names):
-        directory = model(worker={"predict_timeout_s": 1})
-        (directory / "service.py").write_text(SERVICE)
-        server = start(*[f"{name}={directory}" for name in names], stand_ins={})
+        directories = [model(n, worker=QUICK if n == "hang" else PATIENT) for n in names]
+        for directory in directories:
+            (directory / "service.py").write_text(SERVICE)
+        server = start(*directories, stand_ins={})
         port = int(server.wait_for("serving")["url"].rpartition(":")[2])
         return server, lambda name: post(port, f"/{name}/predict", name)
 
@@ -128,7 +131,8 @@ CAUSES = {
 
 @pytest.mark.e2e
 def test_report_says_why_a_model_cannot_be_loaded(start, model):
-    directories = [model(name, worker={"load_timeout_s": 2}) for name in LOADS]
+    limits = {"hangs": {"load_timeout_s": 2}}
+    directories = [model(name, worker=limits.get(name, {})) for name in LOADS]
     for directory, code in zip(directories, LOADS.values(), strict=True):
         service = f"from servekit import Service\nclass S(Service):\n    {code}\n"
         (directory / "service.py").write_text(service)

@@ -132,7 +132,7 @@ def test_models_load_one_after_the_other_where_there_is_room_for_one(start, mode
 
 
 def test_load_that_hangs_delays_the_others_no_longer_than_its_timeout(start, model):
-    server = start(model("a", act="hang"), model("b"), "--load-timeout", "1", CORES="1")
+    server = start(model("a", act="hang", worker={"load_timeout_s": 1}), model("b"), CORES="1")
 
     assert server.wait_for("serving")["models"] == ["b/1.0"]
 

@@ -81,16 +81,16 @@ def test_prediction_over_its_timeout_is_504_and_the_worker_is_replaced(serve):
 
 
 @pytest.mark.parametrize(
-    ("signals", "status"),
+    ("signals", "seconds", "status"),
     [
-        pytest.param([signal.SIGTERM], 200, id="one signal finishes what is in flight"),
-        pytest.param([signal.SIGTERM] * 2, 503, id="two signals give it up"),
+        pytest.param([signal.SIGTERM], 1.0, 200, id="one signal finishes what is in flight"),
+        pytest.param([signal.SIGTERM] * 2, 60.0, 503, id="two signals give it up"),
     ],
 )
-def test_end_with_a_request_in_flight(serve, signals, status):
+def test_end_with_a_request_in_flight(serve, signals, seconds, status):
     server, predict = serve()
     with ThreadPoolExecutor(1) as pool:
-        in_flight = pool.submit(predict, 1.0)
+        in_flight = pool.submit(predict, seconds)
         server.wait_for("output", message="asleep")
         for number in signals:
             server.signal(number)

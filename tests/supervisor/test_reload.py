@@ -24,6 +24,7 @@ def rewrite(directory, version, act="", **keys):
     """Make another version of a model directory."""
     lines = [f'name = "{keys.get("name", directory.name)}"', 'service = "service:S"']
     lines += [f'version = "{version}"', "[options]", f'act = "{act}"']
+    lines += ["[worker]", f"load_timeout_s = {keys.get('load_timeout_s', 60)}"]
     (directory / "new").write_text("\n".join(lines))
     (directory / "new").rename(directory / "model.toml")
 
@@ -73,14 +74,14 @@ def test_what_has_not_changed_stays(start, model):
     [
         pytest.param({"act": "crash"}, "exited with 7", id="worker dies as it loads"),
         pytest.param({"act": "refuse"}, "RuntimeError: no weights", id="service cannot load"),
-        pytest.param({"act": "hang"}, "not ready after 1 s", id="load hangs"),
+        pytest.param({"act": "hang", "load_timeout_s": 1}, "not ready after 1 s", id="load hangs"),
         pytest.param({"name": "other"}, "its name is other now", id="another name"),
         pytest.param({"name": "-"}, "name: '-'", id="nothing that can be prepared"),
     ],
 )
 def test_broken_version_changes_nothing_and_is_reported(start, model, changes, reason):
     directory = model()
-    server = start(directory, "--load-timeout", "1")
+    server = start(directory)
     pid = server.wait_for("worker_ready")["pid"]
     server.wait_for("serving")
     rewrite(directory, "2.0", **changes)
@@ -296,6 +297,10 @@ class Client(threading.Thread):
         return version
 
 
+def has_seen(clients, version):
+    return any(client.seen[version] for client in clients)
+
+
 @pytest.mark.e2e
 def test_rolling_reloads_under_load_cost_nobody_an_answer(start, model):
     directory = model()
@@ -305,6 +310,7 @@ def test_rolling_reloads_under_load_cost_nobody_an_answer(start, model):
     clients = [Client(port, number, keeps_alive=number % 2) for number in range(5)]
     for client in clients:
         client.start()
+    wait_until(lambda: has_seen(clients, "1.0"), "nobody is answered")
     for turn in range(1, 5):
         rewrite(directory, f"{turn}.broken" if turn % 3 == 0 else f"{turn}.good")
         server.signal(signal.SIGHUP)
@@ -312,11 +318,12 @@ def test_rolling_reloads_under_load_cost_nobody_an_answer(start, model):
             server.wait_for("reload_failed")
         else:
             server.wait_for("model_reloaded", new=f"digits/{turn}.good")
+            wait_until(lambda n=turn: has_seen(clients, f"{n}.good"), "nobody asks it")
     for client in clients:
         client.ends.set()
         client.join(WAIT_S)
     seen = sum((client.seen for client in clients), Counter())
 
     assert [client.wrong for client in clients] == [[]] * len(clients)
-    assert seen.keys() >= {"1.0", "1.good", "2.good"}
+    assert seen.keys() >= {"1.0", "1.good", "2.good", "4.good"}
     assert not any(version.endswith("broken") for version in seen)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -68,7 +69,8 @@ def version(tmp_path, model):
 
 def kill_all(server, processes):
     for pid in [*processes(server.process.pid), server.process.pid]:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it had just ended
+            os.kill(pid, signal.SIGKILL)
     server.wait_exit()
 
 

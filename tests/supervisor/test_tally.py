@@ -40,7 +40,7 @@ def test_kills_crashes_and_reloads_are_counted(start, model):
     os.kill(server.wait_for("worker_ready")["pid"], signal.SIGKILL)
     for generation, act in ((2, "segfault"), (3, "exit"), (4, None)):
         server.wait_for("worker_ready", generation=generation)
-        wait_until(lambda: "healthy" in ask(address, "GET", "/ping"), "not healthy")
+        wait_until(lambda: '"healthy!"' in ask(address, "GET", "/ping"), "not healthy")
         if act:
             ask(address, "POST", "/digits/predict", f'"{act}"')
     server.signal(signal.SIGHUP)

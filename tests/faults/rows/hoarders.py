@@ -57,7 +57,7 @@ def slow_uploads(stage: Stage) -> Iterator[Figure]:
     large = siege.others.of("large")
     yield at_least("slow uploads of 9.8 MB", siege.filled, 25)  # the last finds no room
     yield none("600 kB of others: other than 200", large.other_than({200}) + large.lost())
-    yield at_most("600 kB of others, p99", large.latency_ms(99), stage.bound(1000), "ms")
+    yield at_most("600 kB of others, p99", large.latency_ms(99), stage.bound(1000, "ms"), "ms")
     yield from _judge(stage, siege, "")
     siege = _besieged(stage, "uploads", 40, seconds, f"--memory={LIMIT}")
     large = siege.others.of("large")
@@ -150,7 +150,9 @@ def _judge(stage: Stage, siege: Siege, name: str, small_ms: float = 1000.0) -> I
     yield at_most(f"{name}/ping on fresh connections, p99", ping.latency_ms(99), PING_MS, "ms")
     wrong = small.other_than({200}) + small.lost() + small.wrong()
     yield none(f"{name}other than 200 for small requests", wrong)
-    yield at_most(f"{name}small requests, p99", small.latency_ms(99), stage.bound(small_ms), "ms")
+    yield at_most(
+        f"{name}small requests, p99", small.latency_ms(99), stage.bound(small_ms, "ms"), "ms"
+    )
     yield equal(f"{name}front-ends that were replaced", siege.front_ends, 0)
 
 

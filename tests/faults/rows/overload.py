@@ -48,10 +48,12 @@ def overload(stage: Stage) -> Iterator[Figure]:
         ran = json.loads(ask(server, predict("work", "list", {"list": True})).body)
     yield from judge(stage, ledger, seconds, peak=_goodput(full, 0.5, calm_s))
     slack_s = stage.bound(SLACK_S)
-    yield none("predictions run for nobody", for_nobody(ledger, ran["prediction"]["ran"], slack_s))
+    late_s = stage.count(0.0, slack_s)
+    found = for_nobody(ledger, ran["prediction"]["ran"], slack_s, late_s)
+    yield none("predictions run for nobody", found)
     yield at_most("memory of the front-end", (highest - idle_bytes) / MIB, 64, "MiB more")
     late = after.between(after.lines[0].due + 2, float("inf"))
-    bound = stage.bound(1.2 * before.latency_ms(50, 200))
+    bound = stage.bound(1.2 * before.latency_ms(50, 200), "ms")
     yield at_most("p50 two seconds after", late.latency_ms(50, 200), bound, "ms")
 
 
@@ -90,27 +92,32 @@ def _goodput(ledger: Ledger, begin: float, end: float) -> float:
 def judge(stage: Stage, ledger: Ledger, seconds: float, peak: float) -> Iterator[Figure]:
     """Judge what the clients saw."""
     good = ledger.of("good")
-    share = 100 * _goodput(good, 0.5, seconds) / peak
-    yield at_least("goodput, of its peak", share, stage.count(90, 50), "%")
+    if stage.is_short:  # too short for a rate, on a machine that others use
+        yield at_least("200s", len(good.answered(200)), 1)
+    else:
+        yield at_least("goodput, of its peak", 100 * _goodput(good, 0.5, seconds) / peak, 90, "%")
     yield none("other than 200, 429, 504", good.other_than({200, 429, 504}))
     yield none("resets, hangs, wrong answers", ledger.lost() + ledger.wrong())
-    yield at_most("429, p50", good.latency_ms(50, 429), stage.bound(10), "ms")
-    yield at_most("429, p99", good.latency_ms(99, 429), stage.bound(100), "ms")
-    bound = stage.bound(1000 * (QUEUE / FULL + BATCH_S) * 1.2)
+    yield at_most("429, p50", good.latency_ms(50, 429), stage.bound(10, "ms"), "ms")
+    yield at_most("429, p99", good.latency_ms(99, 429), stage.bound(100, "ms"), "ms")
+    bound = stage.bound(1000 * (QUEUE / FULL + BATCH_S) * 1.2, "ms")
     yield at_most("200, p99", good.latency_ms(99, 200), bound, "ms")
     ping_ms = ledger.of("ping").latency_ms(99, 200)
-    yield at_most("/ping, p99", ping_ms, stage.bound(100), "ms")
+    yield at_most("/ping, p99", ping_ms, stage.bound(100, "ms"), "ms")
     yield none("other than 200 from /ping", ledger.of("ping").other_than({200}))
 
 
 def for_nobody(
-    ledger: Ledger, ran: list[tuple[str, float]], slack_s: float = SLACK_S
+    ledger: Ledger, ran: list[tuple[str, float]], slack_s: float = SLACK_S, late_s: float = 0.0
 ) -> list[Line]:
-    """Return the requests that ran although they had been answered, or their client had left."""
+    """Return the requests that ran although they had been answered, or their client had left.
+
+    :param late_s: how long a worker that has got a batch in time may take to begin with it.
+    """
     began = dict(ran)
     return [
         line
         for line in ledger
         if (line.end == "left" and began.get(line.id, 0) > line.ended + slack_s)
-        or (line.status in {429, 504} and began.get(line.id, 0) > line.ended)
+        or (line.status in {429, 504} and began.get(line.id, 0) > line.ended + late_s)
     ]

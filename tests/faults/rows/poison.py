@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.faults.stage import Stage
 
 RATE = 60.0
+PATIENCE_S = 300  #: nothing times out while workers come back, on however slow a machine
 FEW = 4  #: failures that a model may have in a minute
 LOST_TO_ONE = 3  #: workers: 1 + log2 of the largest batch
 
@@ -50,7 +51,7 @@ def poison(stage: Stage) -> Iterator[Figure]:
 
 def _poisoned(stage: Stage, model: str, arrivals: int, seconds: float) -> tuple[Ledger, int]:
     """Return the ledger, and how many workers were lost."""
-    with stage.server("--models", f"work={model}") as server:
+    with stage.server("--models", f"work={model}", f"--predict-timeout={PATIENCE_S}") as server:
         shots = list(steady("work", RATE, seconds, "good"))
         shots += [
             predict(
@@ -58,5 +59,5 @@ def _poisoned(stage: Stage, model: str, arrivals: int, seconds: float) -> tuple[
             )
             for n in range(arrivals)
         ]
-        ledger = Client(server.port, 64).run(shots)
+        ledger = Client(server.port, 64, PATIENCE_S).run(shots)
         return ledger, server.said.count(" exited with 3 ")

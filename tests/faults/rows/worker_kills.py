@@ -11,10 +11,11 @@ from tests.faults.client import Action, Client
 from tests.faults.figures import Figure, at_least, at_most, none
 from tests.faults.ledger import Ledger, percentile
 from tests.faults.requests import predict, steady
-from tests.faults.stage import MODELS
+from tests.faults.stage import HANG_S, MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from tests.faults.served import Served
     from tests.faults.stage import Stage
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 WORK = MODELS / "work"
 BATCH = 4  #: of the model
 RATE = 60.0  #: of the 80 requests/s that one worker can do
+INSIDE_S = 20.0  #: of a request that is not answered before its worker is killed
 
 
 def kills_under_load(stage: Stage) -> Iterator[Figure]:
@@ -65,12 +67,12 @@ def judge_kills(ledger: Ledger, killed: int) -> Iterator[Figure]:
 def death_and_replacement(stage: Stage) -> Iterator[Figure]:
     """When a worker dies, its clients get a 503 at once, and a new worker serves soon.
 
-    One replica holds a request of 1 s when it is killed; another request comes 20 ms later.
+    One replica holds a request of 20 s when it is killed; another request comes 20 ms later.
     """
     lost_s, back_s, ledgers = [], [], []
     with stage.server("--models", WORK) as server:
         for number in range(stage.count(50, 2)):
-            ledger, killed = _kill_one(server, number)
+            ledger, killed = _kill_one(server, number, stage.path(f"begun-{number}"))
             inside, after = ledger.lines
             ledgers += ledger.lines
             lost_s.append(inside.ended - killed)
@@ -78,25 +80,30 @@ def death_and_replacement(stage: Stage) -> Iterator[Figure]:
     inside = Ledger(ledgers).of("inside")
     yield none("other than 503 for the batch inside", inside.other_than({503}) + inside.lost())
     lost_ms = 1000 * percentile(sorted(lost_s), 99)
-    yield at_most("death to 503, p99", lost_ms, stage.bound(100), "ms")
+    yield at_most("death to 503, p99", lost_ms, stage.bound(100, "ms"), "ms")
     later = Ledger(ledgers).of("later")
     yield none("other than 200 for later requests", later.other_than({200}) + later.lost())
     back_p99_s = percentile(sorted(back_s), 99)
     yield at_most("death to the replacement's answer, p99", back_p99_s, stage.bound(1), "s")
 
 
-def _kill_one(server: Served, number: int) -> tuple[Ledger, float]:
+def _kill_one(server: Served, number: int, begun: Path) -> tuple[Ledger, float]:
     killed: list[float] = []
     pid = server.pid_of("worker")
+    inside = {"seconds": INSIDE_S, "begun": str(begun)}
     shots = [
-        predict("work", f"F2-{number}", {"seconds": 1}, kind="inside"),
-        predict("work", f"F3-{number}", {"seconds": 0}, kind="later", at=0.22),
+        predict("work", f"F2-{number}", inside, kind="inside"),
+        predict(
+            "work",
+            f"F3-{number}",
+            {"seconds": 0},
+            kind="later",
+            at=0.22,
+            once=lambda _: bool(killed),
+        ),
     ]
-    kill = Action(0.2, lambda: killed.append(server.kill(pid)))
+    kill = Action(0.2, lambda: killed.append(server.kill(pid)), once=lambda _: begun.exists())
     return Client(server.port, 2).run(shots, [kill]), killed[0]
-
-
-TIMEOUT_S = 0.5
 
 
 def hangs(stage: Stage) -> Iterator[Figure]:
@@ -105,29 +112,29 @@ def hangs(stage: Stage) -> Iterator[Figure]:
     SIGSTOP while it holds a request; ``--predict-timeout 0.5``; probed every 50 ms after it.
     """
     late_s, back_s, ledgers = [], [], []
-    with stage.server("--models", WORK, f"--predict-timeout={TIMEOUT_S}") as server:
+    timeout_s = stage.count(0.5, 3.0)
+    with stage.server("--models", WORK, f"--predict-timeout={timeout_s}") as server:
         for number in range(stage.count(20, 2)):
-            ledger = _stop_one(server, number)
+            ledger = _stop_one(server, number, timeout_s, stage.count(3.0, HANG_S))
             inside, probes = ledger.of("inside").lines[0], ledger.of("probe").answered(200)
             ledgers += ledger.lines
-            late_s.append(inside.ended - inside.sent - TIMEOUT_S)
+            late_s.append(inside.ended - inside.sent - timeout_s)
             back_s.append(probes[0].ended - inside.ended if probes else float("nan"))
     everything = Ledger(ledgers)
     inside = everything.of("inside")
     yield none("other than 504 for the batch inside", inside.other_than({504}) + inside.lost())
     late_ms = 1000 * percentile(sorted(late_s), 99)
-    yield at_most("504 after the timeout, p99", late_ms, stage.bound(250), "ms")
+    yield at_most("504 after the timeout, p99", late_ms, stage.bound(250, "ms"), "ms")
     yield at_most("504 to the replacement's answer, worst", max(back_s), stage.bound(1), "s")
     yield none("resets and wrong answers", everything.lost() + everything.wrong())
 
 
-def _stop_one(server: Served, number: int) -> Ledger:
+def _stop_one(server: Served, number: int, timeout_s: float, probe_s: float) -> Ledger:
+    """Stop a worker whose batch would end in time, and ask for its model until it answers."""
     pid = server.pid_of("worker")
-    shots = [predict("work", f"F4-{number}", {"seconds": 0.45}, kind="inside")]
-    shots += [
-        predict("work", f"F4-{number}-{n}", {"seconds": 0}, kind="probe", at=0.55 + n / 20)
-        for n in range(60)
-    ]
+    shots = [predict("work", f"F4-{number}", {"seconds": 0.9 * timeout_s}, kind="inside")]
+    begin, probe = timeout_s + 0.05, f"F4-{number}-probe"
+    shots += steady("work", 20, probe_s, probe, begin, kind="probe", item={"seconds": 0})
     stop = Action(0.1, lambda: server.kill(pid, signal.SIGSTOP))
     return Client(server.port, 8).run(
         shots, [stop], until=lambda ledger: bool(ledger.of("probe").answered(200))

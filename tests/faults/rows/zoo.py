@@ -13,8 +13,8 @@ from tests.faults.client import Client
 from tests.faults.figures import Figure, at_most, equal, none
 from tests.faults.requests import Shot, get, predict
 from tests.faults.served import NotAsExpected, Served, wait_until
-from tests.faults.stage import MODELS, ask, write_model
-from tests.faults.zoo import ALL, HANGS, KILLS, TIMEOUT_S, does
+from tests.faults.stage import HANG_S, MODELS, ask, write_model
+from tests.faults.zoo import ALL, HANGS, KILLS, STUCK, TIMEOUT_S, does
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 FAULTS = MODELS.parents[1] / "services" / "faults.py"
 BACK_S = 2.0  #: a replacement, even one after a pause of a second
 INTERNALS = re.compile(rb'Traceback|File "|/tmp/|/usr/|/home/|\.py\b|\bpid\b')
-LOAD_TIMEOUT_S = 2
+STUCK_S = 3.0  #: longest prediction of the stuck model where the machine may be slow
+LOAD_TIMEOUT_S = 2  #: of the model that stalls
 SLOW = [*HANGS[3:], *KILLS[3:-1]]  #: left out of the short version
 LOADS = {
     "raises": "raise RuntimeError('no weights')",
@@ -44,28 +45,32 @@ def zoo(stage: Stage) -> Iterator[Figure]:
     Every fault of ``tests/faults/zoo.py``, three times in a row; after each one the model must
     answer again, by the same worker or, where it was killed, by a new one.
     """
-    path = _zoo(stage)
+    path = _zoo(stage, "zoo", stage.count(TIMEOUT_S, HANG_S))
+    stuck = _zoo(stage, STUCK, stage.count(TIMEOUT_S, STUCK_S))
     left_out = SLOW if stage.is_short else []
     faults = [fault for fault in ALL if fault not in left_out]
-    models = [f"{name}={path}" for name in dict.fromkeys(fault.model for fault in faults)]
+    names = dict.fromkeys(fault.model for fault in faults)
+    models = [f"{name}={stuck if name == STUCK else path}" for name in names]
     told: list[str] = []
-    settings = (f"--predict-timeout={TIMEOUT_S}", "--max-answer=1MiB")
     began = monotonic()
-    with stage.server("--models", *models, *settings) as server:
+    with stage.server("--models", *models, "--max-answer=1MiB") as server:
         for turn in range(stage.count(3, 1)):
             stage.say(f"zoo, round {turn + 1}: {len(faults)} faults")
             for fault in faults:
                 told += _try(stage, server, fault)
     yield none(f"of {len(faults)} faults: another status, too late, or not served after it", told)
-    yield at_most("minutes for the zoo", (monotonic() - began) / 60, 5)
+    if not stage.is_short:
+        yield at_most("minutes for the zoo", (monotonic() - began) / 60, 5)
     yield from _loads(stage)
     yield from _stubborn(stage, path)
 
 
-def _zoo(stage: Stage) -> Path:
-    path = stage.path("zoo")
+def _zoo(stage: Stage, name: str, timeout_s: float) -> Path:
+    path = stage.path(name)
     shutil.copytree(MODELS / "zoo", path)
     shutil.copy(FAULTS, path)
+    with (path / "model.toml").open("a") as file:
+        file.write(f"\n[worker]\npredict_timeout_s = {timeout_s}\n")
     return path
 
 
@@ -110,10 +115,13 @@ def _worker(server: Served, model: str) -> int:
 
 def _loads(stage: Stage) -> Iterator[Figure]:
     """Models that cannot load: they are 503, the others are served, --strict ends the start."""
-    sick = [write_model(stage.path(name), load) for name, load in LOADS.items()]
-    timeout = f"--load-timeout={LOAD_TIMEOUT_S}"
-    arguments = ("--models", *sick, MODELS / "work", timeout)
-    with stage.server(*arguments, warm_up=_none_serving) as server:
+    impatient = {"stalls": f"[worker]\nload_timeout_s = {LOAD_TIMEOUT_S}\n"}
+    sick = [
+        write_model(stage.path(name), load, toml=impatient.get(name, ""))
+        for name, load in LOADS.items()
+    ]
+    arguments = ("--models", *sick, MODELS / "work")
+    with stage.server(*arguments, warm_up=_none_serving, sick=LOADS) as server:
         shots = [predict(name, name, kind="sick") for name in LOADS]
         ledger = Client(server.port, 4).run([*shots, predict("work", "good")])
         ping = ask(server, Shot(id="ping", wire=get("/ping")))
@@ -124,7 +132,7 @@ def _loads(stage: Stage) -> Iterator[Figure]:
     unnamed = [name for name in LOADS if name.encode() not in ping.body]
     yield none("models that /ping does not name", unnamed + ([] if ping.status == 503 else [ping]))
     for number, path in enumerate(stage.count(sick, sick[:1])):
-        server = Served(stage.path(f"strict-{number}"), "--models", path, "--strict", timeout)
+        server = Served(stage.path(f"strict-{number}"), "--models", path, "--strict")
         began = monotonic()
         try:
             status = server.popen.wait(LOAD_TIMEOUT_S + 30)

@@ -293,6 +293,6 @@ def test_the_worker_dies_with_its_parent(tmp_path):
 def _is_gone(pid):
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except OSError:  # ProcessLookupError, if it goes while we read
         return True
     return stat.rpartition(")")[2].split()[0] == "Z"

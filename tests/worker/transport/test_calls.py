@@ -20,7 +20,7 @@ from servekit.service.spans import SpanRecorder, span
 from servekit.worker.codecs.value import value as codec
 from servekit.worker.transport.calls import CallSockets, call_of
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class FrontEnd:

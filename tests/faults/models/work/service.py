@@ -4,12 +4,16 @@
 import os
 import time
 from collections import deque
+from pathlib import Path
 
 from servekit import Service
 
 
 class Work(Service):
-    """A batch takes as long as its slowest input says, or else the option ``seconds``."""
+    """A batch takes as long as its slowest input says, or else the option ``seconds``.
+
+    An input may name a file, ``begun``, which is there from when its batch has begun.
+    """
 
     def load(self, context):
         self.seconds = context.options["seconds"]
@@ -22,6 +26,8 @@ class Work(Service):
         for item in items:
             if "exit" in item:
                 os._exit(item["exit"])
+        for path in (item["begun"] for item in items if "begun" in item):
+            Path(path).touch()
         self.ran += [(item.get("id"), began) for item in items]
         time.sleep(max(item.get("seconds", self.seconds) for item in items))
         return [self.answer(item) for item in items]
