@@ -53,7 +53,7 @@ class ServedModel:
         :raises AssertionError: it does not in a minute, or cannot be loaded.
         """
         self.log.wait_for("serving")
-        for replica, count in self._replacements.items():  # /ping may not know of the death yet
+        for replica, count in self._replacements.items():  # /ping may still say 200
             self.log.wait_for("worker_ready", count=count, replica=replica)
         deadline, pause = monotonic() + WAIT_S, Event()
         while self.get("/ping").status != OK:
