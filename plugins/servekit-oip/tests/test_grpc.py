@@ -4,15 +4,15 @@
 import queue
 import signal
 import socket
-import threading
 from contextlib import closing
-from time import monotonic, time
+from time import time
 
 import numpy as np
 import pytest
 import trustme
 
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
 pytest.importorskip("tritonclient.grpc", reason="pip install 'tritonclient[grpc]'")
 pytest.importorskip("grpc_health.v1", reason="pip install 'servekit-oip[grpc]'")
@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 WAIT_S = 30.0
 SERVICE_PY = """
 import time
+from pathlib import Path
 from servekit import InputError, Service
 
 class Sum(Service):
@@ -37,8 +38,9 @@ class Sum(Service):
         answers = []
         for a, b in zip(batch["a"], batch["b"]):
             first = int(a[0])
-            if first == -1:
-                time.sleep(1)
+            if first in (-1, -5):
+                Path(__file__).with_name("begun").touch()
+                time.sleep(-first)
             if first == -2:
                 answers.append(InputError("no"))
             elif first == -3:
@@ -270,7 +272,7 @@ def test_a_compressed_message_passes(client):
 
 def test_a_deadline_passes(client, served):
     with pytest.raises(InferenceServerException, match=r"(?i)deadline exceeded"):
-        client.infer("sum", tensors([-1] * 4), client_timeout=0.2)
+        client.infer("sum", tensors([-5] * 4), client_timeout=0.2)
     found = client.infer("sum", tensors([1] * 4), client_timeout=WAIT_S)
 
     assert found.as_numpy("sum").tolist() == [[2] * 4]
@@ -279,7 +281,7 @@ def test_a_deadline_passes(client, served):
 def test_a_request_that_is_cancelled_harms_nobody(client):
     answers = queue.Queue()
     pending = client.async_infer(
-        "sum", tensors([-1] * 4), callback=lambda result, error: answers.put((result, error))
+        "sum", tensors([-5] * 4), callback=lambda result, error: answers.put((result, error))
     )
     pending.cancel()
     _, error = answers.get(timeout=WAIT_S)
@@ -610,14 +612,15 @@ def test_an_address_that_is_taken_is_an_error_of_the_start(tmp_path):
 
 
 def test_requests_in_flight_are_answered_when_the_server_stops(tmp_path):
-    served = Served(directory_of(tmp_path, "sum", SERVICE_PY, SUM))
+    directory = directory_of(tmp_path, "sum", SERVICE_PY, SUM)
+    served = Served(directory)
     answers = queue.Queue()
     with triton.InferenceServerClient(served.address) as client:
         client.infer("sum", tensors([1] * 4))
         client.async_infer(
             "sum", tensors([-1] * 4), callback=lambda result, error: answers.put((result, error))
         )
-        threading.Event().wait(0.2)  # until it has been sent
+        wait_until((directory / "begun").exists, "the worker does not get the request")
         status = served.model.stop()
         result, error = answers.get(timeout=WAIT_S)
 
@@ -626,7 +629,7 @@ def test_requests_in_flight_are_answered_when_the_server_stops(tmp_path):
 
 
 def test_idle_streams_do_not_delay_the_end(tmp_path):
-    served = Served(directory_of(tmp_path, "sum", SERVICE_PY, SUM), grace=30)
+    served = Served(directory_of(tmp_path, "sum", SERVICE_PY, SUM), grace=600)
     answers = queue.Queue()
     with served.channel() as channel, triton.InferenceServerClient(served.address) as client:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
@@ -634,9 +637,7 @@ def test_idle_streams_do_not_delay_the_end(tmp_path):
         client.start_stream(callback=lambda result, error: answers.put(result or error))
         client.async_stream_infer("sum", tensors([1] * 4))
         assert answers.get(timeout=WAIT_S).as_numpy("sum").tolist() == [[2] * 4]
-        began = monotonic()
-        assert served.model.stop() == 0
-        assert monotonic() - began < 15
+        assert served.model.stop() == 0  # which waits less than the grace period
         with pytest.raises(grpc.RpcError) as caught:
             next(watch)
 

@@ -2,7 +2,7 @@
 """The HTTP/2 of gRPC, spoken byte by byte: its rules, and clients that break them."""
 
 import socket
-from contextlib import closing
+from contextlib import closing, contextmanager
 from time import monotonic
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from servekit_oip.grpc import frames
 from servekit_oip.grpc.incoming import IncomingMessages
 from servekit_oip.grpc.limits import MessageBudget
 from servekit_oip.grpc.messages import SERVICE, message_class
+from servekit_oip.grpc.sending import GrpcSender
 
 from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
@@ -38,10 +39,28 @@ ENHANCE_YOUR_CALM, COMPRESSION, FRAME_SIZE, STREAM_CLOSED, FLOW_CONTROL, PROTOCO
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    store = write_models(tmp_path_factory.mktemp("http2") / "store", ("simple",))
-    options = {"plugin": ["oip.grpc=127.0.0.1:0"], "header_timeout": 1, "send_timeout": 1}
-    options |= {"body_timeout": 2, "max_body": "16MiB", "arena": "8MiB"}
+def store(tmp_path_factory):
+    return write_models(tmp_path_factory.mktemp("http2") / "store", ("simple",))
+
+
+@pytest.fixture(scope="module")
+def address(store):
+    """Return where a server listens that waits for its clients."""
+    with served(store, header_timeout=60, send_timeout=60, body_timeout=60) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def impatient_address(store):
+    """Return where a server listens that soon gives up clients that are silent or take nothing."""
+    with served(store, header_timeout=2, send_timeout=1, body_timeout=2) as found:
+        yield found
+
+
+@contextmanager
+def served(store, **options):
+    """Yield host and port of a server."""
+    options |= {"plugin": ["oip.grpc=127.0.0.1:0"], "max_body": "16MiB", "arena": "8MiB"}
     with ServedModel(store / "simple", **options) as model:
         model.wait_ready()
         shown = model.log.wait_for("output", subject="front-end")["message"]
@@ -341,15 +360,15 @@ def test_another_protocol_is_turned_away(address):
     assert b"this port speaks gRPC" in found
 
 
-def test_a_client_that_says_nothing_is_disconnected(address):
-    with closing(socket.create_connection(address, timeout=WAIT_S)) as client:
+def test_a_client_that_says_nothing_is_disconnected(impatient_address):
+    with closing(socket.create_connection(impatient_address, timeout=WAIT_S)) as client:
         while client.recv(4096):
             pass
 
 
-def test_a_client_that_takes_nothing_is_disconnected(address):
+def test_a_client_that_takes_nothing_is_disconnected(impatient_address):
     window = (4).to_bytes(2, "big") + (0).to_bytes(4, "big")
-    with closing(Peer(address, window)) as peer:
+    with closing(Peer(impatient_address, window)) as peer:
         peer.call(1)
         assert peer.ended_with() == ENHANCE_YOUR_CALM
 
@@ -380,11 +399,11 @@ def test_a_large_message_both_ways_in_small_frames(peer):
     assert b"grpc-status\x010" in peer.until(is_last).content
 
 
-def test_a_client_that_takes_byte_after_byte_is_disconnected(address):
+def test_a_client_that_takes_byte_after_byte_is_disconnected(impatient_address):
     window = (4).to_bytes(2, "big") + (0).to_bytes(4, "big")
     one_byte = frames.frame(frames.WINDOW_UPDATE, 0, 1, (1).to_bytes(4, "big"))
     until = monotonic() + WAIT_S
-    with closing(Peer(address, window)) as peer:
+    with closing(Peer(impatient_address, window)) as peer:
         peer.send(peer.head(1, path=f"/{SERVICE}/ModelInfer"))
         send_in_frames(peer, 1, large_message(), is_whole=True)
         peer.socket.settimeout(0.2)
@@ -458,14 +477,24 @@ def test_a_flood_of_frames_without_calls_ends_the_connection(peer, act):
     assert peer.ended_with() in (ENHANCE_YOUR_CALM, None)
 
 
-def test_settings_that_repeat_are_applied_once(peer):
-    peer.send(*[peer.head(stream) for stream in range(1, 1001, 2)])
-    windows = b"".join(b"\0\4" + size.to_bytes(4, "big") for size in range(65_000, 75_000))
-    began = monotonic()
-    peer.send(frames.frame(frames.SETTINGS, 0, 0, windows))
-    peer.until(lambda each: each.kind == frames.SETTINGS and each.flags & 1)
+def test_settings_that_repeat_are_applied_once(monkeypatch):
+    applied, sent = [], []
+    sender = object.__new__(GrpcSender)
+    monkeypatch.setattr(GrpcSender, "_set", lambda _, *setting: applied.append(setting))
+    monkeypatch.setattr(GrpcSender, "write", lambda _, data: sent.append(data))
+    monkeypatch.setattr(GrpcSender, "send_waiting", lambda _: None)
+    sender.take_settings(
+        b"".join(b"\0\4" + size.to_bytes(4, "big") for size in range(65_000, 75_000))
+    )
 
-    assert monotonic() - began < 1
+    assert applied == [(4, 74_999)]  # with many calls, each would take long
+    assert sent == [frames.frame(frames.SETTINGS, 1, 0)]
+
+
+def test_settings_are_confirmed(peer):
+    peer.send(frames.frame(frames.SETTINGS, 0, 0, b"\0\4" + (65_000).to_bytes(4, "big")))
+
+    assert peer.until(lambda each: each.kind == frames.SETTINGS and each.flags & 1) is not None
 
 
 def test_messages_of_one_connection_wait_for_each_other(peer):
@@ -487,10 +516,11 @@ def test_messages_of_one_connection_wait_for_each_other(peer):
     assert widened(3) >= size - 65_535
 
 
-def test_a_message_that_stops_arriving_fails(peer):
-    peer.send(peer.head(1), frames.frame(frames.DATA, 0, 1, b"\0\0\0\1\0abc"))
+def test_a_message_that_stops_arriving_fails(impatient_address):
+    with closing(Peer(impatient_address)) as peer:
+        peer.send(peer.head(1), frames.frame(frames.DATA, 0, 1, b"\0\0\0\1\0abc"))
 
-    assert b"grpc-status\x0214" in peer.until(is_last).content
+        assert b"grpc-status\x0214" in peer.until(is_last).content
 
 
 def test_more_than_the_window_allows_ends_the_connection(peer):

@@ -2,7 +2,6 @@
 """Many models in one server, loaded and unloaded as KServe's agent and its like do it."""
 
 import json
-import socket
 import threading
 
 import pytest
@@ -59,15 +58,12 @@ def store(tmp_path):
 @pytest.fixture
 def agents(store, tmp_path, monkeypatch):
     """A server without models whose repository is open, as an agent in its pod finds it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-    monkeypatch.setenv("SERVEKIT_PLUGIN_OIP_GRPC", address)
+    monkeypatch.setenv("SERVEKIT_PLUGIN_OIP_GRPC", "127.0.0.1:0")
     monkeypatch.setenv("SERVEKIT_PLUGIN_OIP_OPEN_REPOSITORY", "true")
     monkeypatch.setenv("SERVEKIT_MODEL_STORE", str(store))
     monkeypatch.setenv("SERVEKIT_MANAGE_TOKEN", "manager")
     steady = write_model(tmp_path / "steady", 1)
     with ServedModel(steady, cache_dir=str(tmp_path / "cache"), front_ends=2) as server:
-        server.grpc_address = address
         yield server.wait_ready()
 
 
@@ -101,7 +97,8 @@ def test_names_do_not_lead_out_of_the_store(agents, store, name):
 def test_calls_of_grpc_do_the_same(agents, store):
     grpc = pytest.importorskip("tritonclient.grpc")
     write_model(store / "double", 2)
-    with grpc.InferenceServerClient(agents.grpc_address) as client:
+    shown = agents.log.wait_for("output", subject="front-end")["message"]
+    with grpc.InferenceServerClient(shown.removeprefix("gRPC at ")) as client:
         client.load_model("double")
         answer = predict(agents, "double")
         client.unload_model("double")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
 from .oip_models import MODELS
 
@@ -447,8 +448,10 @@ def test_a_full_queue(store):
             found.append((answer[0], "error" in answer[1]))
 
         threads = [threading.Thread(target=ask) for _ in range(20)]
-        for thread in threads:
-            thread.start()
+        with model.paused_worker():
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: found, "no request is refused")
         for thread in threads:
             thread.join()
 

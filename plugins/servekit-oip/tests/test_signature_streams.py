@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-PAUSE_S = 3.5  #: longer than the silence that a stream of events may have
+PAUSE_S = 5.0  #: longer than the silence that a stream of events may have
 SERVICES = f"""
 import asyncio, time
 from servekit import InputError, Service

@@ -98,7 +98,7 @@ def test_a_version_is_not_ready_until_its_worker_has_loaded_again(served, client
     assert states(served) == {"1": "READY", "2": "READY"}
 
     gate.unlink()
-    os.kill(served.log.find("worker_ready")[-1]["pid"], signal.SIGKILL)
+    os.kill(served.log.wait_for("worker_ready", count=2)["pid"], signal.SIGKILL)
     wait_for(lambda: not is_ready(served, "2"), "the end of its worker")
 
     assert not client.is_model_ready("gated", "2")
