@@ -9,7 +9,7 @@ from servekit.local_server.child import read_entry
 
 __all__ = ["WAIT_S", "ServerLog"]
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 class ServerLog:
@@ -38,7 +38,7 @@ class ServerLog:
     def wait_for(self, event: str, *, count: int = 1, **members: Any) -> dict[str, Any]:
         """Return the last of the first *count* such entries; waits for it.
 
-        :raises AssertionError: it did not appear in a minute, or the server has ended.
+        :raises AssertionError: it did not appear in three minutes, or the server has ended.
         """
         deadline = monotonic() + WAIT_S
         with self._heard:

@@ -19,7 +19,7 @@ from servekit.testing.response import OK, Response
 
 __all__ = ["ServedModel"]
 
-STOP_S = 40.0  #: longer than the server's own patience with what it has taken
+STOP_S = 120.0  #: longer than the server's own patience with what it has taken
 POLL_S = 0.02
 
 
@@ -50,7 +50,7 @@ class ServedModel:
     def wait_ready(self) -> Self:
         """Wait until the model answers; after a worker was killed, until it does again.
 
-        :raises AssertionError: it does not in a minute, or cannot be loaded.
+        :raises AssertionError: it does not in three minutes, or cannot be loaded.
         """
         self.log.wait_for("serving")
         for replica, count in self._replacements.items():  # /ping may still say 200

@@ -22,11 +22,13 @@ SERIOUS = ("serious", "critical")
 
 def axe_script(directory: Path) -> str:
     """Return the source of axe-core, got into *directory*; skip the test if npm fails."""
-    path = directory / f"axe-core-{VERSION}.tgz"
+    path, scratch = directory / f"axe-core-{VERSION}.tgz", directory / "npm"
     if not path.exists():
+        scratch.mkdir(exist_ok=True)  # half a file may be left there
         try:
             command = ["npm", "pack", f"axe-core@{VERSION}", "--silent"]
-            subprocess.run(command, cwd=directory, check=True, timeout=60, capture_output=True)
+            subprocess.run(command, cwd=scratch, check=True, timeout=240, capture_output=True)
+            (scratch / path.name).rename(path)
         except (OSError, subprocess.SubprocessError) as error:
             pytest.skip(f"axe-core cannot be had from npm: {error}")
     content = path.read_bytes()

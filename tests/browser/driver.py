@@ -13,7 +13,9 @@ from time import monotonic
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-WAIT_S = 60.0
+WAIT_S = 180.0
+#: errors of a script whose page went away, since another one was on its way
+LEAVING = ("navigated", "context was destroyed", "Cannot find", "Promise was collected")
 OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"),
@@ -158,12 +160,14 @@ class Browser:
             }}
             look()
         }})"""
-        try:
-            return self.run(poll)
-        except AssertionError as error:
-            if "navigated" not in str(error):
-                raise
-            return self.run(poll)  # another page was on its way
+        deadline = monotonic() + WAIT_S
+        while True:
+            try:
+                return self.run(poll)
+            except AssertionError as error:
+                is_leaving = any(each in str(error) for each in LEAVING)
+                if not is_leaving or monotonic() > deadline:
+                    raise
 
     def screenshot(self, path: Path, *, is_whole: bool = False) -> None:
         """Write a picture of the window to *path*, or of the whole page."""

@@ -29,7 +29,7 @@ SOCKET: Final = "console.sock"
 FILE: Final = "console.history"
 SAMPLES: Final = "/console/samples"  #: path on the management listener
 WRITE_EVERY: Final = 3  #: samples
-TIMEOUT_S: Final = 2.0
+TIMEOUT_S: Final = 10.0  #: the observer has a low priority, and the machine may be busy
 RETRY_S: Final = 0.1  #: until the next attempt to accept a connection
 
 Answer = TypeVar("Answer")

@@ -2,7 +2,6 @@
 """The pages of a console in Chromium, and models for them."""
 
 from pathlib import Path
-from time import monotonic
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,6 +10,7 @@ import pytest
 from servekit.testing import ServedModel
 from tests.browser.axe import serious_findings
 from tests.browser.driver import CHROMIUM, Browser
+from tests.waiting import wait_until
 
 WAIT_S = 300.0
 TOKEN = "manage-me"
@@ -70,10 +70,7 @@ def read(served: ServedModel, path: str) -> dict:
 
 def wait_for(ask, what: str):
     """Return what *ask* returns as soon as that is true."""
-    deadline = monotonic() + WAIT_S
-    while not (found := ask()):
-        assert monotonic() < deadline, f"no {what} in time"
-    return found
+    return wait_until(ask, f"no {what} in time", WAIT_S, every_s=0.1)
 
 
 def slowest(served: ServedModel) -> str:

@@ -66,7 +66,7 @@ def served(tmp_path_factory):
     environment = os.environ | {"SERVEKIT_MANAGE_TOKEN": TOKEN}
     with ServedModel(directory, environment=environment, grace=2) as started:
         started.wait_ready()
-        for value in (0.01, 0.3, -1.0):
+        for value in (0.01, 3.0, -1.0):
             started.post("/reader/predict", str(value).encode())
         wait_for(lambda: read(started, "slow.json")["requests"], "trace")
         wait_for(lambda: read(started, "crashes.json")["crashes"], "crash")

@@ -16,6 +16,7 @@ from .playground_page import ANSWER, SEND, STATUS, PlaygroundPage
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
 #: alice-chat, embeddings and torch-digits need packages and weights of hundreds of megabytes
@@ -230,7 +231,7 @@ def test_a_refusal_leads_to_the_field_that_is_wrong(page):
     page.open("shipping", value='{"weight_kg": 99, "to": "FR"}')
     page.press("Send")
 
-    assert page.browser.run("document.activeElement.getAttribute('aria-invalid')") == "true"
+    page.browser.wait_for("document.activeElement.getAttribute('aria-invalid') === 'true'")
     assert "at most 30" in page.browser.run(STATUS)
 
 
@@ -263,12 +264,14 @@ def test_the_call_is_copied_as_a_test_that_passes(page, tmp_path):
     page.browser.wait_for("document.querySelector('.pg-code pre')?.textContent.startsWith('curl')")
     page.press("pytest")
 
-    code = page.browser.run("document.querySelector('.pg-code pre').textContent")
+    shown = "document.querySelector('.pg-code pre').textContent"
+    page.browser.wait_for(f"{shown}.includes('def test_')")
+    code = page.browser.run(shown)
     test = tmp_path / "test_copied.py"
     test.write_text(code)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
     assert "1 passed" in done.stdout, done.stdout
     assert "client.predict('shipping', item)" in code

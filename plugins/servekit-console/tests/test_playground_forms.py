@@ -15,6 +15,7 @@ from .playground_page import ANSWER, STATUS, PlaygroundPage
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
 MODEL = """
@@ -207,7 +208,7 @@ def test_a_sound_is_recorded_as_wav(page):
     page.press("Record")
     buttons = "[...document.querySelectorAll('button')]"
     page.browser.wait_for(f"{buttons}.some(each => each.textContent === 'Stop recording')")
-    page.browser.run("new Promise(done => setTimeout(done, 400))")  # the length of the sound
+    page.browser.run("new Promise(done => setTimeout(done, 2000))")  # the length of the sound
     page.press("Stop recording")
     page.browser.wait_for(
         "document.querySelector('.pg-preview')?.textContent.includes('recording.wav')"

@@ -14,7 +14,7 @@ TESTS = Path(__file__).with_name("playground_test.mjs")
 @pytest.mark.skipif(NODE is None, reason="needs Node")
 def test_what_the_scripts_compute():
     done = subprocess.run(
-        [NODE, "--test", TESTS], capture_output=True, text=True, timeout=60, check=False
+        [NODE, "--test", TESTS], capture_output=True, text=True, timeout=240, check=False
     )
 
     assert done.returncode == 0, done.stdout

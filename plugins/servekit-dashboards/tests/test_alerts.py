@@ -156,7 +156,7 @@ def rules(tmp_path_factory):
 
 
 def promtool(*arguments):
-    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=240)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -24,7 +24,7 @@ def browser(tmp_path):
     started.close()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_picture_is_shown_in_the_page(browser, serve_model, tmp_path):
     operation = "image-to-image/image-to-image_predict"
     browser.call("Page.navigate", url=f"{serve_model(MODEL).url}/docs#/{operation}")

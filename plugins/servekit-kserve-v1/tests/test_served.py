@@ -2,12 +2,14 @@
 """Clients of KServe's V1 protocol and of TensorFlow Serving, against a running server."""
 
 import json
+import re
 import threading
 from http.client import HTTPConnection
 
 import pytest
 
 from servekit.testing import ServedModel
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SERVICE = """
@@ -23,7 +25,7 @@ class Odd(Service):
         answers = []
         for value in batch:
             if value == "sleep":
-                time.sleep(0.5)
+                time.sleep(3)
             if value == "refuse":
                 answers.append(InputError("no"))
             elif value == "fail":
@@ -36,7 +38,8 @@ class Odd(Service):
 
     @endpoint()
     def explain(self, batch):
-        return [{"longest": max(self.sizes)} for _ in batch]
+        longest, self.sizes = max(self.sizes, default=0), []
+        return [{"longest": longest} for _ in batch]
 """
 TOML = 'name = "odd"\nversion = "3"\nservice = "service:Odd"\n[batching]\nmax_batch_size = 8\n'
 PREDICT = "/v1/models/odd:predict"
@@ -94,15 +97,24 @@ def test_other_members_are_ignored(served):
     assert post(served, body) == (200, {"predictions": [1]})
 
 
+def tasks(served, state):
+    """Return how many tasks are ``waiting`` or ``running``."""
+    text = served.get("/metrics").body.decode()
+    return sum(map(float, re.findall(rf"^servekit_tasks_{state}{{.*}} (\S+)", text, re.MULTILINE)))
+
+
 def test_instances_of_all_clients_share_batches(served):
     answers = []
+    post(served, [1], "/v1/models/odd:explain")  # begins to count
 
     def ask(at):
-        answers.append(post(served, ["sleep", at]))
+        answers.append(post(served, ["a", at]))
 
     threads = [threading.Thread(target=ask, args=(at,)) for at in range(4)]
-    for thread in threads:
-        thread.start()
+    with served.paused_worker():
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: tasks(served, "waiting") + tasks(served, "running") == 4, "not all wait")
     for thread in threads:
         thread.join()
     _, explained = post(served, [1], "/v1/models/odd:explain")
@@ -142,7 +154,7 @@ def test_errors(served, body, path, headers, status, text):
 
 
 def test_a_body_that_is_too_large(served):
-    connection = HTTPConnection(served.url.partition("://")[2], timeout=30)
+    connection = HTTPConnection(served.url.partition("://")[2], timeout=60)
     connection.putrequest("POST", PREDICT)
     connection.putheader("Authorization", "Bearer secret-token")
     connection.putheader("Content-Length", str(2**30))
@@ -199,7 +211,7 @@ def test_a_model_that_is_not_ready_and_a_worker_that_dies(directory):
             answer = []
             thread = threading.Thread(target=lambda: answer.append(post(model, [1])))
             thread.start()
-            thread.join(0.3)  # it waits for the worker
+            wait_until(lambda: tasks(model, "running") == 1, "the worker has the request")
             model.kill_worker()
             thread.join()
         status = model.get("/v1/models/odd").status

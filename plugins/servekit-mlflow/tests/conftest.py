@@ -22,7 +22,7 @@ def models(tmp_path_factory):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import runpy
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from time import monotonic
 import pytest
 
 from servekit import serve
+from tests.processes import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 CASES = runpy.run_path(str(Path(__file__).with_name("differential_cases.py")))["CASES"]
@@ -37,9 +37,7 @@ DIFFERENT = {
 @contextmanager
 def mlflow_server(directory):
     """Serve *directory* with MLflow; yield the address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [PYTHON, "-m", "mlflow", "models", "serve", "-m", str(directory), "-p", str(port),
                "--env-manager", "local"]  # fmt: skip
     quiet = subprocess.DEVNULL

@@ -124,5 +124,5 @@ def no_mms(monkeypatch):
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         return json.load(response)

@@ -9,8 +9,6 @@ import stat
 import subprocess
 import urllib.request
 from contextlib import suppress
-from threading import Event
-from time import monotonic
 
 import pytest
 from servekit_mms.client_code import generator_command
@@ -18,10 +16,11 @@ from servekit_mms.command import NamedArchive, configure, model_of, start_argume
 
 from servekit.errors import StartupError
 from tests.processes import free_port
+from tests.waiting import wait_until
 
 from .conftest import BIN, ECHO, get, write_legacy
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 def parsed(*arguments):
@@ -113,30 +112,46 @@ def run(directory, *arguments, **environment):
     )  # fmt: skip
 
 
+def health(process, port):
+    """Return what the server says, if it runs."""
+    assert process.poll() is None, process.stdout.read()
+    with suppress(OSError):
+        return get(f"http://127.0.0.1:{port}/")
+
+
+def descriptions(journal):
+    """Return how many descriptions have been asked for, by the metrics exported last."""
+    lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
+    events = [json.loads(line) for line in lines if line.endswith("\n")]
+    exported = [each["samples"] for each in events if each["event"] == "metrics"]
+    return sum(
+        sample["value"]
+        for sample in (exported[-1] if exported else ())
+        if sample["name"] == "servekit_mms_descriptions_total"
+    )
+
+
 @pytest.mark.slow
 def test_the_server_writes_a_log_and_metrics_until_sigterm(tmp_path):
     write_legacy(tmp_path / "lstm_ptb")
     (tmp_path / "other.py").write_text(ECHO.replace('self.greeting + " "', '"other "'))
-    port = free_port()
+    port, journal = free_port(), tmp_path / "journal"
     process = subprocess.Popen(
         [BIN / "servekit", "mms", "--models", "lstm=lstm_ptb", "--port", str(port),
          "--service", "other.py", "--metrics-write-to", "csv"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "JOURNAL_FILE": str(journal), "JOURNAL_ALSO": "metrics"},
     )  # fmt: skip
     try:
-        deadline = monotonic() + WAIT_S
-        found = None
-        while found is None and monotonic() < deadline:
-            with suppress(OSError):
-                found = get(f"http://127.0.0.1:{port}/")
-            Event().wait(0.1)
+        found = wait_until(lambda: health(process, port), "the server does not answer")
         body = json.dumps({"data": [{"input_sentence": "a"}]}).encode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{port}/lstm/predict", body, {"Content-Type": "application/json"}
         )
         said = get(request)
         described = get(f"http://127.0.0.1:{port}/api-description")
-        Event().wait(11.0)  # metrics are exported every ten seconds
+        # metrics are exported every ten seconds, to the journal first
+        wait_until(lambda: descriptions(journal) == 1, "the metrics are not exported")
         process.send_signal(signal.SIGTERM)
         printed, _ = process.communicate(timeout=WAIT_S)
     finally:

@@ -22,7 +22,7 @@ def served(tmp_path_factory):
     lstm = pack(write_legacy(top / "lstm_ptb"), top / "lstm_ptb.model")
     ours = top / "migrated.mar"
     migrate = [BIN / "servekit", "migrate", str(noop), "-o", str(ours)]
-    subprocess.run(migrate, check=True, capture_output=True, timeout=60)
+    subprocess.run(migrate, check=True, capture_output=True, timeout=240)
     with ServedModel(noop, packed, f"migrated={ours}", lstm) as server:
         yield server.wait_ready()
 

@@ -16,7 +16,7 @@ from tests.processes import free_port
 
 from .conftest import get, write_legacy
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 PROGRAM = """
 import sys

@@ -27,7 +27,7 @@ from tritonclient.utils import InferenceServerException
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 SERVICE_PY = """
 import time
 from pathlib import Path

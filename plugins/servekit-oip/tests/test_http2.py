@@ -26,7 +26,7 @@ from servekit.testing import ServedModel
 from .oip_models import write_models
 
 pytestmark = pytest.mark.e2e
-WAIT_S = 30.0
+WAIT_S = 120.0
 LIVE = f"/{SERVICE}/ServerLive"
 ENHANCE_YOUR_CALM, COMPRESSION, FRAME_SIZE, STREAM_CLOSED, FLOW_CONTROL, PROTOCOL = (
     11,

@@ -21,7 +21,7 @@ import tritonclient.grpc as triton
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-WAIT_S, POLL_S = 60.0, 0.02
+WAIT_S, POLL_S = 180.0, 0.02
 SERVICE = """
 import time
 from pathlib import Path

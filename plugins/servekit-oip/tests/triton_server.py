@@ -3,13 +3,14 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+
+from tests.processes import free_port
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 START_S = 120.0
@@ -105,9 +106,7 @@ def running_triton(packages, scratch, signatures, grpc_port=0):
     backends = _backends(bundle, scratch / "backends")
     program = shutil.copy(bundle / "bin" / "tritonserver", scratch / "tritonserver")
     Path(program).chmod(0o755)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [program, f"--http-port={port}", "--http-address=127.0.0.1"]
     grpc = [f"--grpc-port={grpc_port}", "--grpc-address=127.0.0.1"]
     command += grpc if grpc_port else ["--allow-grpc=false"]

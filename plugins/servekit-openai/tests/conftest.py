@@ -38,7 +38,7 @@ def write_models(top: Path) -> list[Path]:
 def served(tmp_path_factory):
     top = tmp_path_factory.mktemp("openai")
     (top / "token").write_text(f"{TOKEN}\n")
-    settings = {"predict_token_file": top / "token", "max_body": "4MiB", "predict_timeout": 5}
+    settings = {"predict_token_file": top / "token", "max_body": "4MiB"}
     with ServedModel(*write_models(top), **settings) as server:
         yield server.wait_ready()
 
@@ -49,7 +49,7 @@ def connect(served):
     clients = []
 
     def connect(**options):
-        options = {"api_key": TOKEN, "max_retries": 0, "timeout": 30, **options}
+        options = {"api_key": TOKEN, "max_retries": 0, "timeout": 120, **options}
         clients.append(openai.OpenAI(base_url=f"{served.url}/v1", **options))
         return clients[-1]
 

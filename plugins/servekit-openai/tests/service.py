@@ -87,7 +87,7 @@ class Talk(ChatService):
         yield "alive"
 
     def do_slow(self, request):
-        time.sleep(0.5)
+        time.sleep(3)
         yield "at last"
 
 
@@ -131,21 +131,15 @@ class Writes(CompletionService):
 
 
 class Embed(EmbeddingService):
-    """Returns the size of the input, 0, and the size of the largest batch so far."""
-
-    def load(self, context):
-        self.largest = 0
+    """Returns the size of the input, 0, and the size of the batch."""
 
     def predict(self, batch: list[EmbeddingInput]) -> list[Any]:
-        self.largest = max(self.largest, len(batch))
-        return [self.vector(each.input) for each in batch]
+        return [self.vector(each.input, len(batch)) for each in batch]
 
-    def vector(self, text: str | list[int]) -> Any:
-        if text == "wait":
-            time.sleep(0.5)
+    def vector(self, text: str | list[int], batch_size: int) -> Any:
         if text == "refuse":
             return InputError("input: not that")
-        vector = np.array([len(text), 0.0, self.largest], np.float32)
+        vector = np.array([len(text), 0.0, batch_size], np.float32)
         return Embedding(vector, 100) if text == "counted" else vector
 
 

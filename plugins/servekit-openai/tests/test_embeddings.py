@@ -2,12 +2,18 @@
 """openai's client and ``/v1/embeddings``."""
 
 import json
+import os
+import re
+import signal
 import struct
 import threading
 from base64 import b64decode
+from contextlib import contextmanager
 
 import openai
 import pytest
+
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HEADERS = {"Authorization": "Bearer secret-token"}
@@ -66,20 +72,38 @@ def test_tokens_are_counted_or_estimated(client):
     assert found.usage.prompt_tokens == found.usage.total_tokens == 100 + 2 + 1
 
 
-def test_inputs_of_several_clients_share_batches(client):
+def test_inputs_of_several_clients_share_batches(client, served):
     found = []
 
     def ask():
-        found.extend(vectors(client, ["wait", "a"]))
+        found.extend(vectors(client, ["a", "b"]))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
+    with stopped_worker(served):
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: tasks(served) == 4, "some clients have not asked")
     for thread in threads:
         thread.join()
-    ((_, _, largest),) = vectors(client, "a")
 
-    assert (len(found), largest) == (8, 4)
+    assert (len(found), max(size for _, _, size in found)) == (8, 4)
+
+
+@contextmanager
+def stopped_worker(served):
+    pid = served.log.find("worker_ready", model="embed")[-1]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def tasks(served):
+    """Return how many tasks wait or run."""
+    text = served.get("/metrics").body.decode()
+    gauge = r'^servekit_tasks_(?:waiting|running)\{model="embed".*\} (\S+)'
+    return sum(map(float, re.findall(gauge, text, re.MULTILINE)))
 
 
 @pytest.mark.parametrize(

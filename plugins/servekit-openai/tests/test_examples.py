@@ -56,7 +56,7 @@ def test_eliza_stops_where_the_client_says(examples_client):
 def test_a_conversation_in_a_terminal(examples):
     done = subprocess.run(
         [sys.executable, EXAMPLES / "eliza/chat.py", examples.url.partition("://")[2]],
-        input="I need a rest.\nbecause\n", capture_output=True, text=True, timeout=60, check=True,
+        input="I need a rest.\nbecause\n", capture_output=True, text=True, timeout=240, check=True,
     )  # fmt: skip
 
     assert done.stdout == "Why do you need a rest?\nIs that the real reason?\n"

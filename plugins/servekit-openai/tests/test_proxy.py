@@ -5,7 +5,6 @@ import http.client
 import importlib.util
 import json
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,11 +12,13 @@ import openai
 import pytest
 
 from servekit.testing import ServedModel
+from tests.processes import free_port
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 CHAT = "/v1/chat/completions"
 STREAM = [b'data: {"id": "e", "choices": [], "n":  %d}\n\n' % at for at in range(3)]
-WAIT_S = 30
+WAIT_S = 120
 
 
 def load_engine():
@@ -63,13 +64,6 @@ def ask(served, text, path=CHAT, headers=None, **members):
     return served.post(path, json.dumps(body).encode(), headers=headers)
 
 
-def wait_until(condition, reason):
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, reason
-        time.sleep(0.02)
-
-
 def test_bodies_pass_as_they_are(served, engine):
     response = ask(served, "one", headers={"X-Request-Id": "r-1", "Authorization": "Bearer mine"})
     path, headers, body = engine.seen[-1]
@@ -109,7 +103,8 @@ def test_streams_pass_as_they_are(served):
     assert response.body == b"".join(STREAM) + b"data: [DONE]\n\n"
 
 
-def test_pieces_are_passed_on_as_they_come(served):
+def test_pieces_are_passed_on_as_they_come(served, engine):
+    engine.left.clear()
     connection = http.client.HTTPConnection(served.url.partition("://")[2], timeout=WAIT_S)
     body = {"model": "llama", "stream": True, "messages": [{"content": "forever"}]}
     connection.request("POST", CHAT, json.dumps(body), {"Content-Type": "application/json"})
@@ -118,6 +113,7 @@ def test_pieces_are_passed_on_as_they_come(served):
     connection.close()
 
     assert first == STREAM[0]
+    assert engine.left.wait(WAIT_S), "the engine still writes"
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
@@ -166,7 +162,7 @@ def test_the_model_is_listed_and_counted(served):
 
 
 def test_an_engine_that_goes_and_comes_back(tmp_path):
-    engine = FakeEngine()
+    engine = FakeEngine(free_port())
     with ServedModel(write_model(tmp_path, engine.port)) as served:
         served.wait_ready()
         ask(served, "one")
@@ -184,9 +180,7 @@ def test_an_engine_that_goes_and_comes_back(tmp_path):
 
 
 def test_an_engine_that_starts_later(tmp_path):
-    engine = FakeEngine()
-    port = engine.port
-    engine.stop()
+    port = free_port()
     with ServedModel(write_model(tmp_path, port)) as served:
         wait_until(lambda: "waits for the engine" in served.log.text, "it does not say so")
         engine = FakeEngine(port)
@@ -195,9 +189,7 @@ def test_an_engine_that_starts_later(tmp_path):
 
 
 def test_an_engine_that_the_server_starts(tmp_path):
-    engine = FakeEngine()
-    port = engine.port
-    engine.stop()
+    port = free_port()
     (tmp_path / "llama").mkdir()
     command = [sys.executable, str(Path(__file__).parent / "engine.py"), str(port)]
     daemon = f'[[daemons]]\nname = "engine"\ncommand = {json.dumps(command)}\n'

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,9 +13,11 @@ from tempfile import mkdtemp
 
 import pytest
 
+from tests.processes import free_port
+
 from .endpoint import Endpoint
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 BIN = Path(sys.executable).parent
 #: the console script as pip writes it: Ray Serve, in the same environment, has one of this name
 SCRIPT = f"""#!{sys.executable}
@@ -28,6 +29,7 @@ sys.exit(serve.load()())
 """
 SERVICE = """
 import time
+from pathlib import Path
 from servekit import InputError, Response, Service
 
 CUSTOM = "x-amzn-sagemaker-custom-attributes"
@@ -44,7 +46,8 @@ class Echo(Service):
 
     def answer(self, value, request):
         if value == "sleep":
-            time.sleep(1)
+            Path(__file__).with_name("asleep").touch()
+            time.sleep(3)
         if value == "refuse":
             return InputError("no")
         if value == "fail":
@@ -89,8 +92,7 @@ class Container(Endpoint):
     """``docker run IMAGE serve``, without the image, which may have an entry point."""
 
     def __init__(self, base, *entry_point, **variables):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._scratch = mkdtemp()  # not below base, whose path is too long for sockets
         own = {
             "SAGEMAKER_BASE_DIR": str(base),

@@ -7,10 +7,11 @@ the folder ``backends`` in it is Triton's, with the stub of the Python backend.
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.processes import free_port
 
 from .endpoint import WAIT_S, Endpoint
 
@@ -65,8 +66,7 @@ class Triton(Endpoint):
     def __init__(self, environment, base, *options, **variables):
         packages = environment / "lib" / PYTHON / "site-packages"
         bundle = packages / "pytriton/tritonserver"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         command = [
             *(bundle / "bin/tritonserver", f"--model-repository={base}"),
             *(f"--backend-directory={environment / 'backends'}", "--exit-timeout-secs=5"),

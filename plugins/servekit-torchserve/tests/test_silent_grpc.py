@@ -13,7 +13,8 @@ from servekit_torchserve.grpc import server as grpc_server  # noqa: E402 - it ne
 from servekit_torchserve.grpc.limits import CONVERSATIONS  # noqa: E402
 from servekit_torchserve.grpc.messages import INFERENCE, methods_of  # noqa: E402
 
-WAIT_S = 20.0
+WAIT_S = 60.0
+LIMIT_S = 2.0  #: within which a client that is not silent sends its message
 NO_LIMIT_S = 600.0
 
 
@@ -34,7 +35,7 @@ def serving(capsys, limit_s):
     arguments = Namespace(
         max_message=1 << 20,
         tls_certificate="",
-        header_timeout=5,
+        header_timeout=60,
         body_timeout=limit_s,
         keep_alive=0,
     )
@@ -72,14 +73,14 @@ def status_of(call):
 @pytest.mark.parametrize("name", ["Predictions", "StreamPredictions2"])
 def test_calls_without_a_message_make_room_for_others(capsys, monkeypatch, name):
     monkeypatch.setattr(grpc_server, "THREADS", 4)
-    with serving(capsys, 0.2) as open_call:
+    with serving(capsys, LIMIT_S) as open_call:
         silent = [open_call(name) for _ in range(4)]
         assert next(open_call("Predictions", 1)).prediction == b"here"
         assert [status_of(each) for each in silent] == [grpc.StatusCode.CANCELLED] * 4
 
 
 def test_a_stream_that_falls_silent_ends(capsys):
-    with serving(capsys, 0.2) as open_call:
+    with serving(capsys, LIMIT_S) as open_call:
         call = open_call("StreamPredictions2", 2)
         assert [next(call).prediction, next(call).prediction] == [b"here"] * 2
         assert status_of(call) is grpc.StatusCode.CANCELLED

@@ -11,43 +11,53 @@ from flask import Flask, request
 from gevent.event import Event
 from servekit_torchserve.management.connections import MAX_CONNECTIONS, ClientLimits, LimitedServer
 
-SHORT = ClientLimits(header_timeout=0.2, body_timeout=0.2, send_timeout=0.2, keep_alive=0.4)
+from tests.waiting import wait_until
+
+PATIENT = ClientLimits(header_timeout=60, body_timeout=60, send_timeout=60, keep_alive=60)
 LARGE = 32 << 20
-WAIT_S = 20.0
+WAIT_S = 60.0
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def port():
-    """The port of a server that runs in a thread."""
+@pytest.fixture
+def serve():
+    """Return what starts a server in a thread, with its own limits, and returns the server."""
+    ends = []
+
+    def start(**limits):
+        listening, found = threading.Event(), []
+        thread = threading.Thread(target=run, args=(limits, listening, found), daemon=True)
+        thread.start()
+        assert listening.wait(WAIT_S), "the server does not listen"
+        server, stopped = found
+        ends.append((stopped, thread))
+        return server
+
+    yield start
+    for stopped, thread in ends:
+        stopped.send()
+        thread.join(WAIT_S)
+
+
+def run(limits, listening, found):
     app = Flask("slow")
     app.config["MAX_CONTENT_LENGTH"] = 1 << 20
     app.add_url_rule("/", "root", lambda: "here")
-    app.add_url_rule("/large", "large", lambda: b"x" * LARGE)
     app.add_url_rule("/", "body", lambda: request.get_data(), methods=["POST"])
-    listening, found = threading.Event(), []
-
-    def serve():
-        server = LimitedServer(("127.0.0.1", 0), app, SHORT)
-        server.start()
-        stopped = gevent.get_hub().loop.async_()
-        found.extend([server.server_port, stopped])
-        ended = Event()
-        stopped.start(ended.set)
-        listening.set()
-        ended.wait()
-        server.stop(0)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    assert listening.wait(WAIT_S)
-    yield found[0]
-    found[1].send()
-    thread.join(WAIT_S)
+    server = LimitedServer(("127.0.0.1", 0), app, PATIENT._replace(**limits))
+    server.was_asked = threading.Event()
+    app.add_url_rule("/large", "large", lambda: server.was_asked.set() or b"x" * LARGE)
+    server.start()
+    stopped, ended = gevent.get_hub().loop.async_(), Event()
+    found.extend([server, stopped])
+    stopped.start(ended.set)
+    listening.set()
+    ended.wait()
+    server.stop(0)
 
 
-def connect(port):
-    return socket.create_connection(("127.0.0.1", port), WAIT_S)
+def connect(server):
+    return socket.create_connection(("127.0.0.1", server.server_port), WAIT_S)
 
 
 def read_all(client):
@@ -58,9 +68,10 @@ def read_all(client):
     return content
 
 
-def test_silent_connections_make_room_for_others(port):
-    silent = [connect(port) for _ in range(MAX_CONNECTIONS)]
-    with connect(port) as client:
+def test_silent_connections_make_room_for_others(serve):
+    server = serve(header_timeout=1)
+    silent = [connect(server) for _ in range(MAX_CONNECTIONS)]
+    with connect(server) as client:
         client.sendall(GET)
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
@@ -69,11 +80,12 @@ def test_silent_connections_make_room_for_others(port):
         each.close()
 
 
-def test_connections_that_are_idle_after_a_request_make_room(port):
-    idle = [connect(port) for _ in range(MAX_CONNECTIONS)]
+def test_connections_that_are_idle_after_a_request_make_room(serve):
+    server = serve(header_timeout=3, keep_alive=3)
+    idle = [connect(server) for _ in range(MAX_CONNECTIONS)]
     for each in idle:
         each.sendall(GET)
-    with connect(port) as client:
+    with connect(server) as client:
         client.sendall(GET)
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
@@ -91,8 +103,8 @@ def test_connections_that_are_idle_after_a_request_make_room(port):
     ],
     ids=["fields", "body", "body that nobody reads"],
 )
-def test_a_client_that_drips_is_disconnected(port, begin, status):
-    with connect(port) as client:
+def test_a_client_that_drips_is_disconnected(serve, begin, status):
+    with connect(serve(header_timeout=1, body_timeout=0.2)) as client:
         client.sendall(begin)
         content = drip(client)
 
@@ -112,23 +124,27 @@ def drip(client):
         except TimeoutError:
             continue
         except OSError:  # closed with bytes that nobody has read
-            return content
+            return content + read_all(client)  # what has come before
     raise AssertionError("the connection is open")
 
 
-def test_a_client_that_reads_nothing_is_disconnected(port):
-    with connect(port) as client:
+def test_a_client_that_reads_nothing_is_disconnected(serve):
+    server = serve(send_timeout=0.2)
+    with connect(server) as client:
         client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-        threading.Event().wait(2 * SHORT.send_timeout)
+        assert server.was_asked.wait(WAIT_S), "the server does not get the request"
+        wait_until(lambda: len(server.pool) == 0, "the server keeps the connection")
         content = read_all(client)
 
     assert len(content) < LARGE
 
 
-def test_a_connection_that_is_used_is_kept(port):
-    with connect(port) as client:
+def test_a_connection_that_is_used_is_kept(serve):
+    with connect(serve()) as client:
         for _ in range(3):
             client.sendall(GET)
             content = b""
             while not content.endswith(b"here"):
-                content += client.recv(1 << 16)
+                piece = client.recv(1 << 16)
+                assert piece, "the connection is closed"
+                content += piece
