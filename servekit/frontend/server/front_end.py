@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
+LATE_S = 0.3  #: a sweep that is later than this finds a process that was paused, or starved of CPU
 POLL_S = 0.02  #: how often a shutdown checks whether everything is answered
 LAST_ANSWERS_S = 0.5  #: time for the 503s of requests that exceed the grace period
 OVERLAP_S = 1.0  #: how long a front-end that is replaced still accepts, while the new one boots
@@ -52,6 +53,8 @@ class FrontEnd:
         self._access_log = access_log
         self._waits = waits
         self._second = 0
+        self._swept_at = monotonic()
+        self._has_skipped = False
         core.control.follow(core.loop, self._on_table)
 
     def start(self, listeners: Iterable[socket.socket]) -> None:
@@ -68,6 +71,7 @@ class FrontEnd:
         self._acceptor.open(listeners)
         for acceptor, listener in self._own:
             acceptor.open([listener])
+        self._swept_at = monotonic()
         self._sweeper = self.core.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
         self.core.control.say_ready()
@@ -117,6 +121,10 @@ class FrontEnd:
 
     def _sweep(self) -> None:
         core, now = self.core, monotonic()
+        is_late, self._swept_at = now > self._swept_at + SWEEP_S + LATE_S, now
+        self._has_skipped = is_late and not self._has_skipped
+        if self._has_skipped:
+            return  # clients and workers are not late: we have yet to read what they have sent
         core.pressure.sweep(now)
         core.routing.batchers.sweep(now)
         if core.traces is not None:
