@@ -2,6 +2,11 @@
 """Clients of a front-end under test, and what its scripted worker gets."""
 
 import contextlib
+import fcntl
+import os
+import signal
+import struct
+import termios
 from pathlib import Path
 
 from servekit.frontend.metrics.families import collect
@@ -54,6 +59,27 @@ def wait_for_queue(front_end, tasks):
         return families["servekit_tasks_waiting"].samples[0].value
 
     wait_until(lambda: waiting() == tasks, f"{tasks} tasks in the queue")
+
+
+@contextlib.contextmanager
+def paused(front_end):
+    """Stop the front-end meanwhile: it finds all that is sent at once."""
+    os.kill(front_end.pid, signal.SIGSTOP)
+    try:
+        stat = Path(f"/proc/{front_end.pid}/stat")
+        wait_until(lambda: ") T " in stat.read_text(), "the front-end is stopped")
+        yield
+    finally:
+        os.kill(front_end.pid, signal.SIGCONT)
+
+
+def wait_until_arrived(sock):
+    """Wait until the other end of *sock* has all that was sent, though it may not have read it."""
+
+    def unacknowledged():
+        return struct.unpack("=i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
+
+    wait_until(lambda: not unacknowledged(), "the kernel acknowledges what was sent")
 
 
 def resident(front_end) -> int:

@@ -43,7 +43,8 @@ from servekit.settings import Settings
 
 from .fork_server import ForkedProcess, ForkServer
 
-WAIT_S = 30.0
+WAIT_S = 60.0
+PATIENT = {"header_timeout": 60.0, "body_timeout": 60.0}  #: a busy machine is no slow client
 
 
 class ScriptedWorker:
@@ -85,7 +86,7 @@ class ScriptedWorker:
                     for message in reader.read():
                         self._on(message)
             except ChannelClosed:
-                continue
+                self.channel.close()  # else the garbage collector warns of it in any later test
             except OSError:
                 return
 
@@ -163,7 +164,7 @@ class FrontEndUnderTest:
         self.log = self.run_dir / "log"  #: what it says on stderr
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
-        self.settings = Settings(**{"port": self.port} | overrides)
+        self.settings = Settings(**{"port": self.port} | PATIENT | overrides)
         (self.run_dir / "settings.json").write_text(json.dumps(dataclasses.asdict(self.settings)))
         self.worker = ScriptedWorker(self.run_dir / "echo.sock", slots=slots)
         self.row = self.make_row()
@@ -189,7 +190,7 @@ class FrontEndUnderTest:
         replica = ReplicaRow(0, 1, str(self.worker.address), "serving")
         values = {
             "name": "echo", "version": "1.0", "description": "", "replicas": [replica],
-            "max_batch_size": 8, "max_delay_s": 0.0, "predict_timeout_s": 5.0, "capacity": 16,
+            "max_batch_size": 8, "max_delay_s": 0.0, "predict_timeout_s": 60.0, "capacity": 16,
             "interface": Interface(),
         }  # fmt: skip
         return ModelRow(**values | changes)

@@ -38,7 +38,7 @@ def lines(front_end, at_least):
     deadline = monotonic() + WAIT_S
     while True:
         with open(front_end.settings.access_log, encoding="utf-8") as file:  # noqa: PTH123
-            found = [json.loads(line) for line in file]
+            found = [json.loads(line) for line in file if line.endswith("\n")]
         if len(found) >= seen + at_least:
             front_end.lines_seen = len(found)
             return found[seen:]

@@ -2,12 +2,9 @@
 """Admission, batches, deadlines and lost workers, seen from clients and from the worker."""
 
 import json
-import os
 import re
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from pathlib import Path
 from threading import Event
 from time import monotonic
 
@@ -17,7 +14,16 @@ from servekit.ipc.control import Hung
 from servekit.ipc.table import ReplicaRow
 from tests.faults.procfs import memfds
 
-from .clients import Clients, bodies, forget_batches, hold_one, next_batch, wait_for_queue
+from .clients import (
+    Clients,
+    bodies,
+    forget_batches,
+    hold_one,
+    next_batch,
+    paused,
+    wait_for_queue,
+    wait_until_arrived,
+)
 from .conftest import WAIT_S, ScriptedWorker, post, receive
 
 
@@ -85,13 +91,11 @@ def test_it_is_counted_why_batches_leave(start):
 
 def send_together(front_end, socks):
     """Let the front-end find a request on each of *socks* in one turn of its loop."""
-    os.kill(front_end.pid, signal.SIGSTOP)
-    deadline = monotonic() + WAIT_S
-    while ") T " not in Path(f"/proc/{front_end.pid}/stat").read_text():
-        assert monotonic() < deadline, "the front-end did not stop"
-    for sock in socks:
-        sock.sendall(post(b"together"))
-    os.kill(front_end.pid, signal.SIGCONT)
+    with paused(front_end):
+        for sock in socks:
+            sock.sendall(post(b"together"))
+        for sock in socks:
+            wait_until_arrived(sock)
     assert [receive(sock)[0] for sock in socks] == [200] * len(socks)
 
 
@@ -116,7 +120,8 @@ def test_full_queue_answers_429_with_retry_after(shared, clients):
     wait_for_queue(shared, 16)
     status, headers, body = receive(clients.send(b"one too many"))
 
-    assert (status, headers["retry-after"]) == (429, "1")
+    assert status == 429
+    assert 1 <= int(headers["retry-after"]) <= 60  # longer if the worker was held for long
     assert json.loads(body)["title"] == "Queue full"
 
 
@@ -126,7 +131,7 @@ def test_waiting_task_past_its_deadline_gets_504_and_no_worker_sees_it(shared, c
     late = clients.send(b"late", "X-Request-Timeout-Ms: 200")
 
     assert receive(late)[0] == 504
-    assert 0.15 < monotonic() - started < 10
+    assert 0.2 <= monotonic() - started < 30  # not the usual timeout
     shared.worker.is_holding = False
     shared.worker.release()
     receive(clients.send(b"next"))
@@ -135,7 +140,7 @@ def test_waiting_task_past_its_deadline_gets_504_and_no_worker_sees_it(shared, c
 
 def test_running_task_past_its_deadline_gets_504_and_the_worker_goes_on(shared, clients):
     shared.worker.is_holding = True
-    late = clients.send(b"late", "X-Request-Timeout-Ms: 200")
+    late = clients.send(b"late", "X-Request-Timeout-Ms: 1500")
     next_batch(shared.worker)
 
     assert receive(late)[0] == 504
@@ -242,7 +247,7 @@ def test_worker_that_leaves_is_sent_nothing_more(start):
 
 def test_hung_worker_is_reported_and_its_batch_gets_504(start):
     front_end = start()
-    front_end.publish(predict_timeout_s=0.3)
+    front_end.publish(predict_timeout_s=2.0)
     with ExitStack() as stack:
         first = hold_one(front_end, Clients(front_end, stack))
 
@@ -267,7 +272,7 @@ def test_model_without_a_replica_gets_503_at_once(start):
 
 def test_model_without_a_replica_says_when_the_next_worker_is_started(start):
     front_end = start()
-    row = ReplicaRow(0, 1, "", "failed", "crashed", next_try=monotonic() + 20)
+    row = ReplicaRow(0, 1, "", "failed", "crashed", next_try=monotonic() + 50)
     front_end.publish(replicas=[row])
     deadline = monotonic() + WAIT_S
     status = 200
@@ -277,7 +282,7 @@ def test_model_without_a_replica_says_when_the_next_worker_is_started(start):
             status, headers, _ = receive(sock)
 
     assert status == 503
-    assert 15 <= int(headers["retry-after"]) <= 20
+    assert 1 < int(headers["retry-after"]) <= 50
 
 
 def test_partial_batch_is_held_for_company_no_longer_than_max_delay(start):
@@ -332,7 +337,7 @@ def test_what_outlasts_the_grace_gets_503(start):
         front_end.process.terminate()
 
         assert [receive(sock)[0] for sock in (inside, queued)] == [503, 503]
-        assert 0.4 < monotonic() - started < 10
+        assert 0.5 <= monotonic() - started < 25  # not the usual grace
     assert front_end.process.wait(WAIT_S) == 0
 
 

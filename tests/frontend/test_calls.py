@@ -16,7 +16,7 @@ from servekit.ipc.calls import CallAnswer, CancelCall, ModelCall
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.table import ModelRow
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 CALLER = ModelRow("caller", "1", "", [], 1, 0.0, 1.0, 1, manifest={"calls": ["other", "absent"]})
 
 
@@ -71,12 +71,18 @@ class Worker:
     def send(self, *messages):
         for message in messages:
             self.sock.sendall(encode_frame(message))
-        gevent.sleep(0.01)
+        let_read()
 
     def hear(self):
         while not self._heard:
             self._heard = self._reader.read()
         return self._heard.pop(0)
+
+
+def let_read():
+    """Let the loop read what was sent; a timer that is due may come before it in one turn."""
+    for _ in range(2):
+        gevent.sleep(0.01)
 
 
 @pytest.fixture
@@ -94,7 +100,7 @@ def call(number=1, model="other", **members):
 
 def test_a_call_is_a_request_that_inherits_what_the_calling_one_had(worker, route):
     headers = {"traceparent": "00-1", "x-user": "ada", "?verbose": "1"}
-    deadline = monotonic() + 5
+    deadline = monotonic() + 600
     worker.send(call(headers=headers, deadline=deadline, identity=("ada", {"team": "x"})))
     exchange, request = route.begun[0]
     timeout_ms = int(request.headers.pop(b"x-request-timeout-ms"))
@@ -105,7 +111,7 @@ def test_a_call_is_a_request_that_inherits_what_the_calling_one_had(worker, rout
         b"traceparent": b"00-1", b"x-user": b"ada",
         b"content-type": VALUE.encode(), b"accept": VALUE.encode(),
     }  # fmt: skip
-    assert 4000 < timeout_ms <= 5000
+    assert 500_000 < timeout_ms <= 600_000
     assert worker.hear() == CallAnswer(1, 200, b"out")
 
 
@@ -164,7 +170,7 @@ def test_the_calls_of_a_worker_that_is_lost_are_dropped(worker, route, how):
         worker.port.close()
     else:
         worker.sock.sendall(b"\1\0\0\0?")
-        gevent.sleep(0.01)
+        let_read()
 
     assert route.cancelled == 2
 

@@ -2,22 +2,20 @@
 """Clients that go away: what waits is dropped, what a worker has is marked."""
 
 import socket
-from time import monotonic, sleep
+from statistics import median
+from time import monotonic
 
 import pytest
+
+from tests.waiting import wait_until
 
 from .clients import bodies, hold_one, next_batch, wait_for_queue
 from .conftest import WAIT_S, receive
 
-SEEN_S = 0.5  #: within which a client's end is noticed, on a busy machine too
 
-
-def is_marked(worker, place, within_s=SEEN_S):
-    """Whether the worker can see, before long, that the client of *place* has gone."""
-    deadline = monotonic() + within_s
-    while not worker.cancelled.has(worker.held[0], place) and monotonic() < deadline:
-        sleep(0.001)
-    return worker.cancelled.has(worker.held[0], place)
+def wait_for_mark(worker, place):
+    """Wait until the worker can see that the client of *place* has gone."""
+    wait_until(lambda: worker.cancelled.has(worker.held[0], place), "the worker is told of it")
 
 
 def reset(sock):
@@ -57,7 +55,7 @@ def test_worker_sees_who_of_its_batch_has_left(clients, leave):
     found = bodies(next_batch(worker))
     leave(socks[1])
 
-    assert is_marked(worker, found.index(b"1"))
+    wait_for_mark(worker, found.index(b"1"))
     assert worker.cancelled.has_any(worker.held[0])
     marked = [worker.cancelled.has(worker.held[0], place) for place in range(3)]
     assert [body for body, has_left in zip(found, marked, strict=True) if has_left] == [b"1"]
@@ -67,7 +65,7 @@ def test_client_that_only_ended_its_sending_side_gets_its_answer(clients):
     worker = clients.front_end.worker
     sock = hold_one(clients.front_end, clients)
     sock.shutdown(socket.SHUT_WR)
-    assert is_marked(worker, 0)
+    wait_for_mark(worker, 0)
     worker.release()
 
     assert receive(sock)[::2] == (200, b"first")
@@ -76,13 +74,14 @@ def test_client_that_only_ended_its_sending_side_gets_its_answer(clients):
 def test_mark_of_one_batch_says_nothing_of_the_next(clients):
     worker = clients.front_end.worker
     hold_one(clients.front_end, clients).close()
-    assert is_marked(worker, 0)
+    wait_for_mark(worker, 0)
     worker.release()
     sock = clients.send(b"next")
     assert bodies(next_batch(worker)) == [b"next"]
 
     assert not worker.cancelled.has_any(worker.held[0])
-    assert not is_marked(worker, 0)
+    assert receive(clients.send(b"late", "X-Request-Timeout-Ms: 300"))[0] == 504
+    assert not worker.cancelled.has_any(worker.held[0])  # nor later
     worker.release()
     assert receive(sock)[0] == 200
 
@@ -104,12 +103,24 @@ def test_half_of_a_queue_that_leaves_is_dropped_at_once(clients):
 
 def test_deadline_of_what_waits_and_of_what_runs_is_kept_to_a_quarter_second(clients):
     clients.front_end.worker.is_holding = True
-    started = monotonic()
-    socks = [clients.send(b"%d" % i, "X-Request-Timeout-Ms: 300") for i in range(10)]
-    moments = [(receive(sock)[0], monotonic() - started) for sock in socks]
 
-    assert {status for status, _ in moments} == {504}
-    assert all(0.3 <= moment < 0.55 for _, moment in moments), moments
+    wait_until(lambda: usual_delay(clients) < 0.25, "deadlines are kept on a machine with time")
+
+
+def usual_delay(clients):
+    """Return by how much deadlines are missed, in the middle; they are spread over a second."""
+    begun = []
+    for number in range(10):
+        timeout_ms = 300 + 100 * number
+        due = monotonic() + timeout_ms / 1000
+        begun.append((clients.send(b"1", f"X-Request-Timeout-Ms: {timeout_ms}"), due))
+    statuses, delays = set(), []
+    for sock, due in begun:
+        statuses.add(receive(sock)[0])
+        delays.append(monotonic() - due)
+    assert statuses == {504}
+    assert min(delays) >= 0, "before its deadline"
+    return median(delays)
 
 
 def test_request_without_time_reaches_no_worker(clients):

@@ -16,7 +16,7 @@ from servekit.frontend.middleware.compression import Compression, best, create_c
 from servekit.settings import Settings
 
 from .clients import next_batch
-from .conftest import FrontEndUnderTest, post, receive
+from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 
 SMALL = b"[1, 2, 3]" * 10
 LARGE = b"[1, 2, 3]" * 1000
@@ -99,13 +99,13 @@ class Client(BaseExchange):
 
 def test_the_loop_goes_on_while_a_large_one_is_compressed():
     client, may_end, freed = Client(None), threading.Event(), []
-    slow = lambda _body: b"in time" if may_end.wait(5) else b"late"  # noqa: E731
+    slow = lambda _body: b"in time" if may_end.wait(WAIT_S) else b"late"  # noqa: E731
     codings = {b"slow": coding("gzip")._replace(compress=slow)}
     request = HttpRequest(b"GET", b"/", {b"accept-encoding": b"slow"}, b"", True, "1.1")
     Compression(codings, 1)(client, request, lambda _exchange, _request: None)
     client.respond(HttpResponse(200, HUGE, release=lambda: freed.append(threading.get_ident())))
     gevent.spawn_later(0.05, may_end.set)
-    with gevent.Timeout(10):
+    with gevent.Timeout(WAIT_S):
         while client.sent is None:
             gevent.sleep(0.01)
 

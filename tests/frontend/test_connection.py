@@ -10,6 +10,7 @@ import pytest
 from servekit.frontend.server.acceptor import RESERVE
 from servekit.ipc.table import Interface
 
+from .clients import paused, wait_until_arrived
 from .conftest import post, receive
 from .framing import GET, refusal_of
 
@@ -25,7 +26,7 @@ ANSWERED = [
     pytest.param(HEAD + b"Content-Length: 0\r\n\r\n", b"", id="empty body reaches the worker"),
     pytest.param(
         b"POST /echo/predict HTTP/1.1\r\nHost:\ttest \t\r\nContent-Length: 2 \r\n"
-        b"Content-Encoding: identity \r\nX-Request-Timeout-Ms: 900 \r\n\r\nhi", b"hi",
+        b"Content-Encoding: identity \r\nX-Request-Timeout-Ms: 90000 \r\n\r\nhi", b"hi",
         id="white space around values is none of theirs",
     ),
     pytest.param(
@@ -250,8 +251,11 @@ def test_body_that_ends_early_is_refused_and_not_predicted(shared):
 )
 def test_slow_request_gets_408(start, sent):
     front_end = start(header_timeout=0.3, body_timeout=0.3)
-    with front_end.connect() as sock:
-        sock.sendall(sent)
+    with ExitStack() as stack:
+        with paused(front_end):  # else a slow machine may send nothing in time
+            sock = stack.enter_context(front_end.connect())
+            sock.sendall(sent)
+            wait_until_arrived(sock)
 
         assert receive(sock)[0] == 408
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A front-end that leaves: nothing that the kernel has accepted is dropped."""
 
-import os
-import signal
 import socket
 from contextlib import ExitStack
 
 import pytest
 
+from .clients import paused, wait_until_arrived
 from .conftest import WAIT_S, post, receive
 from .framing import GET
 
@@ -46,14 +45,13 @@ def test_pipeline_is_answered_to_its_end(leaving):
 
 
 def test_what_waits_to_be_accepted_is_accepted_and_answered(leaving):
-    os.kill(leaving.pid, signal.SIGSTOP)
     with ExitStack() as stack:
-        socks = [stack.enter_context(leaving.connect()) for _ in range(MANY)]
-        for sock in socks:
-            sock.sendall(GET)
-        leaving.process.terminate()
-        leaving.listener.close()
-        os.kill(leaving.pid, signal.SIGCONT)
+        with paused(leaving):
+            socks = [stack.enter_context(leaving.connect()) for _ in range(MANY)]
+            for sock in socks:
+                sock.sendall(GET)
+            leaving.process.terminate()
+            leaving.listener.close()
 
         assert [receive(sock)[0] for sock in socks] == [200] * MANY
         assert leaving.process.wait(WAIT_S) == 0
@@ -62,13 +60,16 @@ def test_what_waits_to_be_accepted_is_accepted_and_answered(leaving):
 
 
 def test_client_that_has_just_connected_gets_to_ask(leaving):
-    with leaving.connect() as sock:
-        leaving.process.terminate()
-        with leaving.connect() as late:
+    with ExitStack() as stack:
+        sock = stack.enter_context(leaving.connect())
+        with paused(leaving):  # it closes a client that is silent for half a second
+            leaving.process.terminate()
+            late = stack.enter_context(leaving.connect())
             for each in (sock, late):
                 each.sendall(post(b"1"))
+                wait_until_arrived(each)
 
-                assert receive(each)[::2] == (200, b"1")
+        assert [receive(each)[::2] for each in (sock, late)] == [(200, b"1")] * 2
 
 
 def test_what_is_in_flight_is_finished_and_idle_clients_are_let_go(start):

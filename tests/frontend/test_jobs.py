@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import wait_until
 
-from .clients import bodies, forget_batches, next_batch, wait_for_queue
+from .clients import bodies, forget_batches, next_batch
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 
 ASYNC = "Prefer: respond-async"
@@ -167,7 +167,7 @@ def test_after_the_wait_there_is_a_job(front, held):
     let_go(held)
 
     assert status == 202
-    assert 0.9 < monotonic() - began < 5
+    assert 1.0 <= monotonic() - began < 30
     assert ask(front, to(f"{headers['location']}/result", "Prefer: wait=9"))[2] == b"[3]"
     assert json.loads(told)["status"] == "pending"
 
@@ -177,9 +177,9 @@ def test_who_can_have_no_job_after_the_wait_is_told_so_once(start):
     worker = front_end.worker
     worker.is_holding = True
     with front_end.connect() as sock:
-        sock.sendall(post(b"[0]", "Prefer: respond-async, wait=1"))
+        sock.sendall(post(b"[0]", "Prefer: respond-async, wait=5"))
         next_batch(worker)
-        submit(front_end, b"other")
+        submit(front_end, b"other")  # before the five seconds are over
         assert receive(sock)[0] == 429
         worker.is_holding = False
         worker.release()  # to nobody
@@ -194,7 +194,7 @@ def test_a_client_that_leaves_within_the_wait_wants_no_job(front, held):
     with front.connect() as sock:
         sock.sendall(post(b"gone", "Prefer: respond-async, wait=30"))
     job = submit(front, b"last")
-    wait_for_queue(front, 1)  # of two
+    ask(front, to("/ping"))  # the end of the one that has gone was read before
     held.release()
 
     assert bodies(next_batch(held)) == [b"last"]
@@ -204,11 +204,11 @@ def test_a_client_that_leaves_within_the_wait_wants_no_job(front, held):
 
 def test_a_client_that_ends_its_half_within_the_wait_gets_the_answer_itself(front, held):
     with front.connect() as sock:
-        sock.sendall(post(b"[6]", "Prefer: respond-async, wait=1"))
+        sock.sendall(post(b"[6]", "Prefer: respond-async, wait=5"))
         next_batch(held)
         sock.shutdown(socket.SHUT_WR)
         wait_until(lambda: held.cancelled.has(held.held[0], 0), "a worker that is told")
-        sock.settimeout(1.2)  # longer than it wants to wait
+        sock.settimeout(5.2)  # longer than it wants to wait
         with pytest.raises(TimeoutError):
             sock.recv(1)
         sock.settimeout(WAIT_S)
@@ -311,8 +311,12 @@ def test_other_methods_are_told_the_right_ones(front):
 
 def test_an_answer_is_kept_for_its_time(start):
     front_end = start(jobs=2, job_ttl=1.0)
+    front_end.worker.is_holding = True
     jobs = [submit(front_end, b"1") for _ in range(2)]
     full = ask(front_end, post(b"1", ASYNC))
+    next_batch(front_end.worker)
+    front_end.worker.is_holding = False
+    front_end.worker.release()
     wait_until(lambda: ask(front_end, to(jobs[0]["url"]))[0] == 404, "the end of its time")
 
     assert (full[0], json.loads(full[2])["title"]) == (429, "Too many jobs")

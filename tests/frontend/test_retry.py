@@ -134,7 +134,7 @@ def test_nothing_is_tried_again_without_the_authors_word(start):
 
 def test_nothing_is_tried_again_after_its_deadline_or_without_its_client(model):
     hold_one(model.front_end, model.clients)
-    late = model.clients.send(b"late", "X-Request-Timeout-Ms: 1000")
+    late = model.clients.send(b"late", "X-Request-Timeout-Ms: 4000")
     gone, stays = model.clients.send(b"gone"), model.clients.send(b"stays")
     wait_for_queue(model.front_end, 3)
     model.worker.release()

@@ -124,7 +124,7 @@ def samples(front_end, name):
 
 
 def problem_of(chunk):
-    event, data = chunk.decode().split("\n")[:2]
+    event, data = chunk.replace(b": \n\n", b"").decode().split("\n")[:2]  # a comment may precede it
     assert event == "event: error"
     return json.loads(data.removeprefix("data: "))
 
@@ -256,23 +256,24 @@ def test_more_requests_than_slots_wait_and_go_in_order(streaming):
 
 def test_deadline_is_of_the_next_output_and_ends_the_stream(start):
     front_end = start(slots=SLOTS)
-    front_end.publish(predict_timeout_s=1.0)
+    front_end.publish(predict_timeout_s=2.8)
     client = Client(front_end)
     reader = client.begin()
-    for number in range(4):
+    started = said = monotonic()
+    while said < started + 2:
         sleep(0.3)
-        client.say(b"%d" % number)
-        assert reader.chunk() == b"data: %d\n\n" % number
-    started = monotonic()
+        said = monotonic()
+        client.say(b"1")
+        assert reader.chunk() == b"data: 1\n\n"
 
     assert problem_of(reader.rest())["status"] == 504
-    assert 0.9 < monotonic() - started < 10
+    assert 2.8 <= monotonic() - said < 30
     client.wait_for_mark()
 
 
 def test_first_output_has_the_timeout_too(start):
     front_end = start(slots=SLOTS)
-    front_end.publish(predict_timeout_s=0.3)
+    front_end.publish(predict_timeout_s=1.5)
     client = Client(front_end)
 
     assert receive(client.reader.sock)[0] == 504
@@ -280,27 +281,27 @@ def test_first_output_has_the_timeout_too(start):
 
 
 def test_client_may_bound_the_whole_stream(streaming):
-    client = Client(streaming, "X-Request-Timeout-Ms: 1500")
+    client = Client(streaming, "X-Request-Timeout-Ms: 4000")
     reader = client.begin()
     started = monotonic()
-    while monotonic() < started + 0.8:
+    while monotonic() < started + 1:
         client.say(b"1")
         reader.chunk()
         sleep(0.05)
 
     assert problem_of(reader.rest())["status"] == 504
-    assert client.open.until < started + 1.6
+    assert client.open.until <= started + 4
     client.wait_for_mark()
     client.end()
 
 
 def test_silence_is_broken_by_comments(streaming):
     client = Client(streaming)
-    reader = client.begin()
     started = monotonic()
+    reader = client.begin()
 
     assert reader.chunk() == b": \n\n"
-    assert 2.9 < monotonic() - started < 10
+    assert 3 <= monotonic() - started < 30
     client.say(end=END)
     assert reader.rest() == b"event: end\ndata: {}\n\n"
 
@@ -355,19 +356,19 @@ def test_part_of_no_stream_closes_the_channel(start):
 
 def test_worker_whose_step_takes_too_long_hangs_and_signs_of_life_help(start):
     front_end = start(slots=SLOTS)
-    front_end.publish(predict_timeout_s=0.5)
+    front_end.publish(predict_timeout_s=2.0)
     client = Client(front_end)
-    started = monotonic()
-    while monotonic() < started + 1.2:
+    started = said = monotonic()
+    while said < started + 2.5:
+        said = monotonic()
         front_end.worker.say()
         sleep(0.1)
-    receive(client.reader.sock)
-    silent_since = monotonic()
+    assert receive(client.reader.sock)[0] == 504
     hung = front_end.hear()
 
     assert isinstance(hung, Hung)
-    assert hung.reason == "a step took longer than 0.5 s"
-    assert 0.3 < monotonic() - silent_since < 10
+    assert hung.reason == "a step took longer than 2 s"
+    assert 2 <= monotonic() - said < 30
 
 
 def test_drain_lets_streams_finish(start):

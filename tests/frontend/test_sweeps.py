@@ -6,8 +6,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.server import front_end as module
-from servekit.frontend.server.front_end import FrontEnd
+from servekit.frontend.server.front_end import SWEEP_S, FrontEnd
+from servekit.settings import Settings
 
 
 @pytest.fixture
@@ -42,3 +44,33 @@ def test_a_process_that_was_paused_first_reads_what_has_arrived(sweep):
 
 def test_a_process_that_is_always_late_keeps_its_deadlines(sweep):
     assert [sweep(float(moment)) for moment in range(1, 7)] == [False, True] * 3
+
+
+class Connection:
+    """One whose timeout passes at *expires*."""
+
+    is_closed = False
+
+    def __init__(self, connections, expires):
+        self.connections, self.expires = connections, expires
+
+    def expire(self):
+        self.is_closed = True
+        self.connections.discard(self)
+
+
+@pytest.mark.parametrize("timeout_s", [0.5, 0.73, 5.0, 75.0])
+@pytest.mark.parametrize("is_set_later", [False, True])
+def test_a_timeout_is_noticed_within_a_quarter_second(monkeypatch, timeout_s, is_set_later):
+    clock = SimpleNamespace(now=1000.04)
+    monkeypatch.setattr("servekit.frontend.exchange.connections.monotonic", lambda: clock.now)
+    connections = OpenConnections(Settings(header_timeout=0.5))
+    expires = clock.now + timeout_s
+    connection = Connection(connections, clock.now + 600 if is_set_later else expires)
+    connections.add(connection)
+    connection.expires = expires  # as after each piece that arrives
+    while not connection.is_closed:
+        clock.now += SWEEP_S
+        connections.sweep(clock.now)
+
+    assert 0 <= clock.now - expires <= 0.25

@@ -127,6 +127,9 @@ def test_refusals_of_a_model_have_its_version(swapped):
 def has_lost_its_channel(worker: ScriptedWorker) -> bool:
     """Whether the front-end has closed the channel of *worker*."""
     try:
-        return worker.channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        return (
+            worker.channel.fileno() < 0
+            or worker.channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        )
     except BlockingIOError:
         return False
