@@ -23,7 +23,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory, files):
     directory = tmp_path_factory.mktemp("run")
-    front_end = FrontEndUnderTest(directory, header_timeout=0.5, **files.settings)
+    front_end = FrontEndUnderTest(directory, **files.settings)
     yield front_end
     assert front_end.stop() == 0
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streamed answers and large bodies on HTTP/2, where the client's windows decide what is sent."""
 
+from contextlib import contextmanager
 from time import monotonic
 from unittest.mock import Mock
 
@@ -11,7 +12,7 @@ from servekit_http2.send_queue import SendQueue
 from servekit.frontend.batching.stream import StreamedResponse
 from servekit.frontend.memory.pressure import Pressure
 from servekit.ipc.batches import Part
-from tests.frontend.clients import forget_batches, next_batch, wait_for_queue
+from tests.frontend.clients import next_batch, wait_for_queue
 from tests.frontend.conftest import WAIT_S, FrontEndUnderTest
 
 from .peer import CANCEL, FLOW_CONTROL_ERROR, Peer, post_fields
@@ -123,18 +124,28 @@ def test_nothing_is_said_to_keep_a_dropped_stream_alive():
 # ---------------------------------------------------------------- large bodies
 
 
-@pytest.fixture(scope="module")
-def small_arena(tmp_path_factory):
+@pytest.fixture
+def small_arena(start):
     """A front-end with room for two bodies."""
-    directory = tmp_path_factory.mktemp("run")
-    started = FrontEndUnderTest(directory, arena=700_000, body_timeout=0.6)
-    yield started
-    assert started.stop() == 0
+    return start(arena=700_000)
+
+
+@pytest.fixture
+def hasty(start):
+    """Another, where a body waits for room only a moment."""
+    return start(arena=700_000, body_timeout=0.6)
 
 
 @pytest.fixture
 def full(small_arena):
-    """A client of it, whose two large bodies are with the worker."""
+    """A client of the first, whose two large bodies are with the worker."""
+    with filled(small_arena) as peer:
+        yield peer
+
+
+@contextmanager
+def filled(small_arena):
+    """Have a client whose two large bodies are with the worker."""
     worker = small_arena.worker
     worker.is_holding = True
     worker.answer = lambda item: ("", "text/plain", b"%d" % len(worker.body(item)))
@@ -148,11 +159,6 @@ def full(small_arena):
     worker.is_holding = False
     if worker.held:
         worker.release()
-    with small_arena.connect() as sock:
-        peer = Peer(sock)
-        peer.post(1, b"last")
-        peer.answer(1)
-    forget_batches(worker)
 
 
 def upload(peer, stream_id, body):
@@ -164,11 +170,12 @@ def upload(peer, stream_id, body):
         peer.send(peer.data(stream_id, body[start : start + len(PIECE)], *flags))
 
 
-def test_body_that_waits_for_room_gets_429(full):
-    full.send(full.headers(5, post_fields(("content-length", str(len(BODY))))))
-    full.send(full.data(5, PIECE))
+def test_body_that_waits_for_room_gets_429(hasty):
+    with filled(hasty) as peer:
+        head = peer.headers(5, post_fields(("content-length", str(len(BODY)))))
+        peer.send(head, peer.data(5, PIECE))
 
-    status, headers, _ = full.answer(5)
+        status, headers, _ = peer.answer(5)
 
     assert (status, headers["retry-after"]) == (429, "1")
 
