@@ -14,7 +14,7 @@ from .manifests import Mount, PodTemplate
 from .node import memory_group, remove_group, set_limit
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-START_S = 10.0
+START_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ def set_limit(group: Path, limit_bytes: int | None) -> None:
 
 def remove_group(group: Path) -> None:
     """Remove *group*, once the kernel has reaped the last process of it."""
-    deadline = monotonic() + 10.0
+    deadline = monotonic() + 60.0
     while group.exists():
         try:
             group.rmdir()

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from urllib.parse import urlencode
 
 import pytest
@@ -108,6 +108,15 @@ def ask(pod, number, is_over=None):
             return
 
 
+def running(pod):
+    """Return how many requests workers have."""
+    with closing(http.client.HTTPConnection(pod.address, pod.template.port, timeout=60)) as sent:
+        sent.request("GET", "/metrics")
+        text = sent.getresponse().read().decode()
+    lines = [line for line in text.splitlines() if line.startswith("servekit_tasks_running{")]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
 def test_the_queries_rise_with_the_queue_and_fall_after_it(tmp_path, rendered, queries, threshold):
     template = rendered.version("busy", predict_s=PREDICT_S, slow_s=SLOW_S)
     with Stage(tmp_path, rendered, replicas=1, template=template) as stage, ExitStack() as stack:
@@ -139,7 +148,7 @@ def test_the_queries_rise_with_the_queue_and_fall_after_it(tmp_path, rendered, q
         wait_low()
 
         stuck = start(ask, (pod, 99))
-        stage.pass_time(1.0)  # it has the worker by then: nothing finishes from now on
+        wait_until(lambda: running(pod) == 1, "no worker has it")  # nothing finishes from now on
         waiting = start(ask, *((pod, number) for number in range(4)))
         wait_high(SLOW_S)
         assert stuck[0].is_alive()

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.waiting import wait_until
 
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
-WAIT_S = 60.0
+WAIT_S = 200.0
 BODY = b'{"x":[1.5,2.5,3.5,4.5]}'
 DESCRIBED = re.compile(rb"batch;dur=[0-9.]+;desc=([0-9]+)")
 URL = re.compile(r"http://127\.0\.0\.1:([0-9]+)")
@@ -34,7 +34,9 @@ def traced_server(directory: Path) -> Iterator[int]:
             env=os.environ | {"SERVEKIT_CACHE_DIR": str(directory / "cache")},
         )  # fmt: skip
     try:
-        wait_until(lambda: " serving " in log.read_text() or tracer.poll() is not None, "no server")
+        wait_until(
+            lambda: " serving " in log.read_text() or tracer.poll() is not None, "no server", WAIT_S
+        )
         assert tracer.poll() is None, f"the server ended:\n{log.read_text()}"
         yield int(URL.search(log.read_text())[1])
     finally:

@@ -36,7 +36,7 @@ def probing(port: int) -> Iterator[Prober]:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", "the prober has failed"
             yield prober
-            said, _ = process.communicate(timeout=2 * TIMEOUT_S)
+            said, _ = process.communicate(timeout=10 * TIMEOUT_S)
             prober.longest_ms = float(said)
         finally:
             process.kill()

@@ -34,8 +34,8 @@ def serve():
         yield start
         ended.set()
         for thread in threads:
-            socket.create_connection(listener.getsockname(), 5).close()
-            thread.join(5)
+            socket.create_connection(listener.getsockname(), 60).close()
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -51,11 +51,11 @@ def answer(sock):
 
 
 def test_every_client_sends_all_and_reads_all(serve):
-    assert transfer(serve(answer), WIRE, 5, 10) == {"200": 5}
+    assert transfer(serve(answer), WIRE, 5, 60) == {"200": 5}
 
 
 def test_a_connection_that_ends_early_is_lost(serve):
-    assert transfer(serve(lambda sock: sock.recv(1)), WIRE, 2, 10) == {"lost": 2}
+    assert transfer(serve(lambda sock: sock.recv(1)), WIRE, 2, 60) == {"lost": 2}
 
 
 def test_silence_is_late():
@@ -73,7 +73,7 @@ def test_the_longest_wait_for_a_ping_is_told(serve):
     with probing(serve(late)) as prober:
         pass
 
-    assert not prober.longest_ms > 5_000
+    assert 0 <= prober.longest_ms < 60_000
 
 
 def test_chunks_are_as_long_as_they_say():

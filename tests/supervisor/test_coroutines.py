@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coroutines that wait on the event loop of the supervisor."""
 
+from time import monotonic
+
 import pytest
 
 from servekit.supervisor.os.coroutines import Conditions, Future, run_coroutine, sleep
@@ -54,8 +56,8 @@ def test_those_continue_for_whom_it_holds():
     assert seen == ["b"]
 
 
-def test_sleep_lets_others_run():
-    loop, seen = Loop(), []
+def test_sleep_lets_others_run(monkeypatch):
+    loop, seen, now = Loop(), [], monotonic()
 
     async def work(name, duration_s):
         await sleep(loop, duration_s)
@@ -63,8 +65,10 @@ def test_sleep_lets_others_run():
         if len(seen) == 2:
             loop.stop()
 
-    run_coroutine(loop, work("long", 0.02))
-    run_coroutine(loop, work("short", 0.01))
+    with monkeypatch.context() as still:
+        still.setattr("servekit.supervisor.os.loop.monotonic", lambda: now)
+        run_coroutine(loop, work("long", 0.02))
+        run_coroutine(loop, work("short", 0.01))
     loop.run()
 
     assert seen == ["short", "long"]

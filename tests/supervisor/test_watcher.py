@@ -2,13 +2,17 @@
 """The child that watches files: a save is told once; what nobody wrote by hand is not."""
 
 import os
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from servekit.ipc.channel import FrameReader
 from servekit.settings.models import ModelSource
 from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.preparing import watch_files
+from servekit.supervisor.preparing.messages import FileChanged, WatchBegan
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.watcher import FileWatcher
 
@@ -74,7 +78,7 @@ def test_an_archive_is_a_file_that_may_be_replaced(directory):
 def watch(paths, act, count):
     """Watch *paths*, *act*, and return the first *count* places that are told."""
     loop, places, events = Loop(), [], []
-    loop.call_later(15, lambda: pytest.fail(f"told {places}, not {count} in 15 s: {events}"))
+    loop.call_later(60, lambda: pytest.fail(f"told {places}, not {count} in 60 s: {events}"))
 
     def told(source):
         places.append(paths.index(Path(source.path)))
@@ -91,16 +95,38 @@ def watch(paths, act, count):
     return places
 
 
-def test_a_save_of_several_steps_is_told_once_with_its_place(directory, tmp_path):
+def test_saves_are_told_with_their_places(directory, tmp_path):
     other = tmp_path / "other.mar"
     other.write_bytes(b"1")
 
     def act():
-        for text in ("", "two\n", "three\n"):
-            (directory / "service.py").write_text(text)
-        other.write_bytes(b"22")
+        for path in (directory / "service.py", other):
+            (tmp_path / "new").write_bytes(b"22")
+            (tmp_path / "new").rename(path)
 
-    assert watch([other, directory], act, 2) == [0, 1]
+    assert sorted(watch([other, directory], act, 2)) == [0, 1]
+
+
+def test_a_save_of_several_steps_is_told_once(directory, tmp_path, monkeypatch):
+    """Something is written in each wait of the watch child, until it is calm."""
+    other, service = tmp_path / "other.mar", directory / "service.py"
+    other.write_bytes(b"1")
+    steps = [lambda text=text: service.write_text(text) for text in ("", "two\n", "three\n")]
+    deeds = iter([*steps, bool, lambda: other.write_bytes(b"22"), bool])
+
+    def wait(control, seconds):
+        for deed in deeds:
+            deed()
+            return False
+        return True
+
+    monkeypatch.setattr(watch_files, "wait", wait)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        watch_files.watch([other, directory], ours)
+        told = FrameReader(theirs, WatchBegan | FileChanged).read()
+
+    assert told == [WatchBegan(), FileChanged(1), FileChanged(0)]
 
 
 def test_what_goes_and_comes_back_is_told(directory):
