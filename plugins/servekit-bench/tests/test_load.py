@@ -22,22 +22,29 @@ REQUEST = TimedRequest("/sum/predict", b'{"x":[1]}', (("Content-Type", "applicat
 
 
 FOUR = ClosedLoop(4)
+LONGEST_S = 60.0
 
 
-def measure(server, load=FOUR, *, requests=(REQUEST,), duration_s=0.4, **more):
+def measure(server, load=FOUR, *, requests=(REQUEST,), duration_s=0.4, enough=1, **more):
+    """Measure *enough* requests or more: again and for longer while the machine is too busy."""
     target = Target("127.0.0.1", server.port, requests)
-    return generate(target, load, duration_s=duration_s, warmup_s=0.1, **more)
+    while True:
+        found = generate(target, load, duration_s=duration_s, warmup_s=0.1, **more)
+        if found.requests >= enough or found.was_stopped or duration_s > LONGEST_S:
+            return found
+        duration_s *= 4
 
 
 def test_answers_are_counted_and_timed():
+    began = time.monotonic()
     with ScriptedServer(late(0.01)) as server:
-        found = measure(server)
+        found = measure(server, enough=10)
 
     assert found.failures == ()
     assert found.statuses == {200: len(found.latencies_s)}
     assert 0.01 <= found.percentile_s(0) <= found.percentile_s(50) <= found.percentile_s(100)
     assert found.requests_per_s == pytest.approx(found.answered / found.duration_s)
-    assert found.duration_s == pytest.approx(0.4, abs=0.1)
+    assert 0 < found.duration_s < time.monotonic() - began
 
 
 def test_a_request_has_its_path_headers_and_body():
@@ -57,7 +64,7 @@ def test_a_request_has_its_path_headers_and_body():
 def test_inputs_are_sent_in_turn():
     requests = tuple(TimedRequest("/sum/predict", body) for body in (b"1", b"2", b"3"))
     with ScriptedServer() as server:
-        measure(server, ClosedLoop(1), requests=requests)
+        measure(server, ClosedLoop(1), requests=requests, enough=4)
 
     assert [each[-1:] for each in server.requests[:4]] == [b"1", b"2", b"3", b"1"]
 
@@ -67,7 +74,7 @@ def test_failures_are_counted_by_status_with_the_first_message():
         return [answer() if number % 2 else answer(b"busy %d" % number, "429 Too Many Requests")]
 
     with ScriptedServer(script) as server:
-        found = measure(server, ClosedLoop(1))
+        found = measure(server, ClosedLoop(1), enough=4)
 
     (failure,) = found.failures
     assert failure.kind == "429"
@@ -77,8 +84,8 @@ def test_failures_are_counted_by_status_with_the_first_message():
 
 
 def test_requests_that_are_not_answered_in_time_are_given_up():
-    with ScriptedServer(late(5)) as server:
-        found = measure(server, ClosedLoop(2), timeout_s=0.2)
+    with ScriptedServer(late(60)) as server:
+        found = measure(server, ClosedLoop(2), duration_s=2, enough=6, timeout_s=0.2)
 
     (failure,) = found.failures
     assert failure.kind == "timeout"
@@ -106,7 +113,7 @@ def test_answers_that_are_broken_are_failures(pieces, kind):
 
 def test_connections_that_the_server_closes_are_opened_again():
     with ScriptedServer(lambda number: [answer(more="Connection: close\r\n")]) as server:
-        found = measure(server)
+        found = measure(server, enough=10)
 
     assert found.answered > 4
     assert found.reconnects > 4
@@ -129,20 +136,20 @@ def test_outputs_of_a_stream_are_timed_one_by_one():
             b"Transfer-Encoding: chunked\r\n\r\n"
         )
         for text in (b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n", b"event: end\ndata: {}\n\n"):
-            time.sleep(0.02)
+            time.sleep(0.2)
             yield b"%x\r\n%s\r\n" % (len(text), text)
         yield b"0\r\n\r\n"
 
     with ScriptedServer(script) as server:
-        found = measure(server, ClosedLoop(2))
+        found = measure(server, ClosedLoop(2), duration_s=2, enough=4)
 
     streams = len(found.streams.first_outputs_s)
     assert streams > 0
     assert found.streams.outputs == 3 * streams
     assert len(found.streams.gaps_s) == 2 * streams
-    assert found.streams.first_outputs_s[0] >= 0.02
-    assert np.median(found.streams.gaps_s) >= 0.015
-    assert found.percentile_s(50) >= 0.08
+    assert found.streams.first_outputs_s[0] >= 0.2
+    assert np.median(found.streams.gaps_s) >= 0.1  # what waits to be read has shorter ones
+    assert found.percentile_s(50) >= 0.8
 
 
 def test_a_stream_that_says_that_it_failed_is_a_failure():
@@ -167,12 +174,12 @@ def test_tls_with_a_certificate_of_our_own_authority(tmp_path):
     authority.cert_pem.write_to_path(str(ca))
     with ScriptedServer(tls=context) as server:
         target = Target("127.0.0.1", server.port, (REQUEST,), tls=Tls(ca=str(ca)))
-        found = generate(target, ClosedLoop(2), duration_s=0.3, warmup_s=0.1)
+        found = generate(target, ClosedLoop(2), duration_s=2, warmup_s=0.1)
         strangers = replace(target, tls=Tls())
         with pytest.raises(StartupError, match="certificate verify failed"):
             generate(strangers, ClosedLoop(1), duration_s=0.1)
         unverified = replace(target, tls=Tls(is_verified=False))
-        seen = generate(unverified, ClosedLoop(1), duration_s=0.1, warmup_s=0)
+        seen = generate(unverified, ClosedLoop(1), duration_s=2, warmup_s=0)
 
     assert found.failures == seen.failures == ()
     assert min(found.answered, seen.answered) > 0
@@ -190,7 +197,7 @@ def test_large_requests_and_answers():
 def test_a_server_that_answers_before_it_has_the_body():
     request = TimedRequest("/sum/predict", bytes(8_000_000))
     with ScriptedServer(reads_bodies=False) as server:
-        found = measure(server, ClosedLoop(1), requests=(request,))
+        found = measure(server, ClosedLoop(1), requests=(request,), enough=4)
 
     assert found.answered > 1
     assert found.reconnects > 0
@@ -201,7 +208,7 @@ def test_a_unix_socket(tmp_path):
     path = str(tmp_path / "socket")
     with ScriptedServer(path=path):
         target = Target("localhost", 0, (REQUEST,), unix_path=path)
-        found = generate(target, ClosedLoop(2), duration_s=0.2, warmup_s=0)
+        found = generate(target, ClosedLoop(2), duration_s=2, warmup_s=0)
 
     assert found.answered > 0
 
@@ -229,8 +236,8 @@ def test_an_open_loop_measures_from_the_moment_when_a_request_was_due():
 
 def test_requests_without_an_answer_at_the_end_are_counted():
     with ScriptedServer(late(30)) as server:
-        load = OpenLoop(20, "constant", connections=2)
-        found = measure(server, load, duration_s=0.2, timeout_s=0.3)
+        load = OpenLoop(20, "constant", connections=2)  # due 0.1, 0.15, 0.2 and 0.25 s after begin
+        found = measure(server, load, duration_s=0.18, timeout_s=0.3)
 
     assert found.answered == 0
     assert found.unanswered + found.failed == 4
@@ -255,20 +262,31 @@ def test_a_server_that_is_not_there_is_an_error():
 
 def test_a_deadline_ends_a_measurement():
     with ScriptedServer() as server:
-        begin = time.monotonic()
-        found = measure(server, duration_s=60, deadline=begin + 1)
+        for limit_s in (1, 10, 60):  # a busy machine needs longer to start the generator
+            deadline = time.monotonic() + limit_s
+            found = measure(server, duration_s=600, deadline=deadline)
+            if found.answered:
+                break
 
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() < deadline + 100
     assert found.was_stopped
     assert found.answered > 0
 
 
 def test_ctrl_c_ends_a_measurement():
     main = threading.main_thread().ident
-    timer = threading.Timer(1, signal.pthread_kill, (main, signal.SIGINT))
-    with ScriptedServer() as server:
-        timer.start()
-        found = measure(server, duration_s=60)
+    begun = threading.Event()  #: the warm-up is over, and ``generate`` waits for the reports
+    left = iter(range(20, -1, -1))  #: requests until Ctrl-C
+
+    def script(number):
+        if begun.is_set() and next(left, None) == 0:
+            signal.pthread_kill(main, signal.SIGINT)
+        return [answer()]
+
+    with ScriptedServer(script) as server:
+        found = measure(
+            server, duration_s=600, progress=lambda passed_s: passed_s > 0.1 and begun.set()
+        )
 
     assert found.was_stopped
     assert found.answered > 0

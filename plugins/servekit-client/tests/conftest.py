@@ -56,13 +56,20 @@ def read_request(connection):
     """Return the request line, the headers and the body of one request."""
     received = b""
     while b"\r\n\r\n" not in received:
-        received += connection.recv(65536)
+        received += more_of(connection)
     head, _, body = received.partition(b"\r\n\r\n")
     line, *fields = head.decode().split("\r\n")
     headers = {name.lower(): value for name, value in (field.split(": ", 1) for field in fields)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65536)
+        body += more_of(connection)
     return line, headers, body
+
+
+def more_of(connection):
+    """Return what comes next; a client that gives up may leave before it has sent all."""
+    if not (piece := connection.recv(65536)):
+        raise ConnectionError("the client has left")
+    return piece
 
 
 @pytest.fixture

@@ -52,13 +52,13 @@ def test_what_is_tried_again(call, scripted, waits, answers, found):
 
 def test_every_try_is_the_same_request_with_less_time(call, scripted, waits):
     server = scripted(DOWN, OK)
-    call(server.url, "predict", "m", {"x": 1}, timeout_s=5, request_id="mine")
+    call(server.url, "predict", "m", {"x": 1}, timeout_s=100, request_id="mine")
     (first, early, body), (second, late, again) = server.asked
     times = [int(headers["x-request-timeout-ms"]) for headers in (early, late)]
 
     assert (first, body) == (second, again)
     assert early["x-request-id"] == late["x-request-id"] == "mine"
-    assert 5000 >= times[0] >= times[1] > 3000
+    assert 100_000 >= times[0] >= times[1] > 50_000
 
 
 def test_nobody_listens_is_tried_again_until_somebody_does(call, scripted, monkeypatch):
@@ -77,10 +77,11 @@ def test_nobody_listens_is_tried_again_until_somebody_does(call, scripted, monke
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_nobody_listens_is_told_in_the_end(call, waits, host):
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    with pytest.raises(ConnectionRefused, match=f"{host}:{port}"):
-        call(f"http://{host}:{port}", "predict", "m", 1)
+    with socket.socket() as bound:  # it does not listen
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        with pytest.raises(ConnectionRefused, match=f"{host}:{port}"):
+            call(f"http://{host}:{port}", "predict", "m", 1)
 
     assert len(waits) == 2
 
@@ -123,11 +124,11 @@ def test_a_wait_beyond_the_deadline_is_not_begun(call, scripted, waits):
     server = scripted(answer(503, Retry_After=60))
     began = monotonic()
     with pytest.raises(Unavailable) as raised:
-        call(server.url, "predict", "m", 1, timeout_s=5)
+        call(server.url, "predict", "m", 1, timeout_s=50)
 
     assert raised.value.retry_after_s == 60
     assert (len(server.asked), waits) == (1, [])
-    assert monotonic() - began < 4
+    assert monotonic() - began < 50
 
 
 def test_no_retries_are_made_if_none_are_wanted(call, scripted, waits):

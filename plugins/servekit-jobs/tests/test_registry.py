@@ -87,6 +87,6 @@ def test_waiting_ends_when_the_client_is_gone():
     jobs = Jobs.__new__(Jobs)
     jobs._server = SimpleNamespace(is_draining=False)
     jobs._registry = SimpleNamespace(find=lambda _name: StoredJob("echo", "", None), wait=wait)
-    jobs._wait(client, "name", monotonic() + 0.5, lambda: shown.append(1))
+    jobs._wait(client, "name", monotonic() + 60, lambda: shown.append(1))
 
     assert (len(waited), shown) == (1, [])

@@ -13,7 +13,7 @@ service = "service:Split"
 
 [stages.count]
 service = "service:Count"
-batching = { max_batch_size = 8, max_delay_ms = 300 }
+batching = BATCHING
 
 [stages.rank]
 service = "service:Rank"
@@ -81,9 +81,9 @@ class Counts(Service):
 """
 
 
-def write_pipeline(directory: Path) -> Path:
-    """Return a model of three stages, two of which share a worker."""
-    return _write(directory / "words", PIPELINE, SERVICES)
+def write_pipeline(directory: Path, batching: str = "{}") -> Path:
+    """Return a model of three stages, two of which share a worker with this *batching*."""
+    return _write(directory / "words", PIPELINE.replace("BATCHING", batching), SERVICES)
 
 
 def write_model(directory: Path, name: str, code: str) -> Path:

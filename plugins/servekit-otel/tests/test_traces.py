@@ -79,7 +79,7 @@ def test_the_trace_of_a_pipeline_is_whole(tmp_path, protocol, listen):
 
 
 def test_a_batch_has_links_to_all_of_its_members(tmp_path):
-    model = write_pipeline(tmp_path)
+    model = write_pipeline(tmp_path, "{ max_batch_size = 4, max_delay_ms = 20_000 }")
     with http_collector() as collector:
         with (
             serving(model, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url) as server,

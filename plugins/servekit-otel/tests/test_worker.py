@@ -57,8 +57,8 @@ def test_spans_of_libraries_are_recorded_with_their_parents(recorder):
     assert (found.name, found.parent) == ("GET", outer.id)
     assert found.attributes == {"span.kind": "client", "http.request.method": "GET"}
     assert inner.parent == outer.id
-    assert 0 <= found.duration_s < 1
-    assert abs(found.start_s - inner.start_s) < 1
+    assert 0 <= found.duration_s < 60
+    assert abs(found.start_s - inner.start_s) < 60
 
 
 def test_an_error_is_noted_by_its_class(recorder):

@@ -67,6 +67,8 @@ def cluster():
         patch.setattr(_private.services, "start_raylet", with_ports(_private.services.start_raylet))
         patch.setattr(_private.utils, "get_dashboard_dependency_error", lambda: ImportError())
         patch.setenv("PYTHONDONTWRITEBYTECODE", "")
+        (directory / "ray").mkdir()  # Ray writes the address of the cluster there, in place of /tmp
+        patch.setenv("RAY_TMPDIR", str(directory))
         head = {**node(), "include_dashboard": False, "temp_dir": str(directory)}
         made = Cluster(initialize_head=True, head_node_args=head)
         for gpus in (0, 0, 2):  # they need not exist
