@@ -192,7 +192,7 @@ def predict(port, model, value):
         json.dumps(value).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(asked, timeout=10) as answer:
+    with urllib.request.urlopen(asked, timeout=WAIT_S) as answer:
         return json.load(answer)["prediction"]
 
 

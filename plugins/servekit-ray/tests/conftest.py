@@ -17,6 +17,8 @@ from servekit.errors import StartupError
 #: files that a Ray node waits for at its start, at most for 15 s, which its agents exceed on a
 #: busy machine; -1: there is no such port
 PORTS = ("metrics_agent_port", "dashboard_agent_listen_port", "metrics_export_port")
+#: a driver waits for ever if its first workers have not registered by then (a minute)
+PATIENCE = {"RAY_worker_register_timeout_seconds": "600"}
 NODE = {"num_cpus": 4, "object_store_memory": 100 << 20}
 SERVICE = """\
 import os
@@ -69,6 +71,8 @@ def cluster():
         patch.setenv("PYTHONDONTWRITEBYTECODE", "")
         (directory / "ray").mkdir()  # Ray writes the address of the cluster there, in place of /tmp
         patch.setenv("RAY_TMPDIR", str(directory))
+        for name, value in PATIENCE.items():
+            patch.setenv(name, value)
         head = {**node(), "include_dashboard": False, "temp_dir": str(directory)}
         made = Cluster(initialize_head=True, head_node_args=head)
         for gpus in (0, 0, 2):  # they need not exist
@@ -106,7 +110,7 @@ def deployments(cluster):
     made = []
 
     def make(*models, **options):
-        made.append(deploy(models, address=cluster.address, **{"timeout_s": 120, **options}))
+        made.append(deploy(models, address=cluster.address, **{"timeout_s": 240, **options}))
         return made[-1]
 
     yield make

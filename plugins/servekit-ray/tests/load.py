@@ -17,7 +17,7 @@ class Load:
     def __init__(self, deployment, rate=200, proxy=None):
         self.answers, self.errors = [], []
         servers = proxy or RayDiscovery(deployment.name, every_s=0.5)
-        self._client = Client(servers, retries=0, timeout_s=10)
+        self._client = Client(servers, retries=0, timeout_s=60)
         self._pause_s = THREADS / rate
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run) for _ in range(THREADS)]

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 pytest.importorskip("ray")
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_ctrl_c_leaves_no_half_of_a_deployment(cluster, command, greeter):
     while command_fails(command):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
 
     assert process.returncode == 130
     assert command_fails(command)
