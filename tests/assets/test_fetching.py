@@ -68,7 +68,7 @@ def store():
     yield server
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(60)
 
 
 def an_asset(url="http://127.0.0.1:1/w.bin", content=CONTENT, **keys):
@@ -198,7 +198,7 @@ def test_two_at_once_fetch_once(tmp_path):
     def slow(url, start):
         calls.append(url)
         begun.set()
-        assert go_on.wait(20), "nobody let it go on"
+        assert go_on.wait(60), "nobody let it go on"
         yield CONTENT
 
     def fetch():
@@ -206,13 +206,13 @@ def test_two_at_once_fetch_once(tmp_path):
 
     first, second = (threading.Thread(target=fetch) for _ in "ab")
     first.start()
-    assert begun.wait(20), "the first did not begin"
+    assert begun.wait(60), "the first did not begin"
     second.start()
     second.join(0.2)
     is_waiting = second.is_alive()
     go_on.set()
     for thread in (first, second):
-        thread.join(20)
+        thread.join(60)
 
     assert (is_waiting, len(calls)) == (True, 1)
     assert asset_path(tmp_path, asset).read_bytes() == CONTENT

@@ -210,15 +210,15 @@ def test_two_at_once_make_it_once(making):
     def slow(into):
         calls.append(into)
         begun.set()
-        assert go_on.wait(20), "nobody let it go on"
+        assert go_on.wait(60), "nobody let it go on"
         a_tree(into)
 
     first, second = (threading.Thread(target=making, args=(slow,)) for _ in "ab")
     first.start()
-    assert begun.wait(20), "the first did not begin"
+    assert begun.wait(60), "the first did not begin"
     second.start()
     go_on.set()
     for thread in (first, second):
-        thread.join(20)
+        thread.join(60)
 
     assert len(calls) == 1

@@ -7,7 +7,7 @@ from servekit.frontend.metrics.families import collect
 from servekit.ipc.table import Interface
 
 from .clients import ECHO
-from .conftest import post, receive
+from .conftest import WAIT_S, post, receive
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -42,10 +42,10 @@ def ask(front_end, *headers, path="/echo/predict"):
 def test_a_worker_gets_the_headers_that_it_asked_for(front_end, asked, expected):
     front_end.publish(interface=Interface(request_headers=asked))
     ask(front_end)  # the table has come when it is answered
-    front_end.worker.headers.get(timeout=5)
+    front_end.worker.headers.get(timeout=WAIT_S)
     ask(front_end, "X-User: \xe4da", f"Traceparent: {TRACE}", "Authorization: secret")
 
-    assert front_end.worker.headers.get(timeout=5) == expected
+    assert front_end.worker.headers.get(timeout=WAIT_S) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_worker_gets_the_headers_that_it_asked_for(front_end, asked, expected)
 def test_a_worker_gets_the_parameters_that_it_asked_for(front_end, query, seen):
     front_end.publish(interface=Interface(request_query=["lang"]))
     ask(front_end)
-    front_end.worker.headers.get(timeout=5)
+    front_end.worker.headers.get(timeout=WAIT_S)
     ask(front_end, "X-User: ada", path=f"/echo/predict{query}")
 
-    assert front_end.worker.headers.get(timeout=5) == ({0: seen} if seen else {})
+    assert front_end.worker.headers.get(timeout=WAIT_S) == ({0: seen} if seen else {})
 
 
 def test_an_answer_has_the_status_and_the_headers_that_its_service_gave(front_end):

@@ -98,14 +98,14 @@ def test_the_next_piece_is_made_when_the_client_has_taken_the_one_before(exchang
 
     assert made == [0]
     exchange.is_waiting = False
-    greenlet.join(5)
+    greenlet.join(60)
     assert made == [0, 1, 2]
 
 
 def test_a_client_that_takes_nothing_is_cut_off(exchange, monkeypatch):
     monkeypatch.setattr(wsgi, "STUCK_S", 0.05)
     exchange.is_waiting = True
-    with gevent.Timeout(5):
+    with gevent.Timeout(60):
         call(answering([b"a", b"b"]), exchange)
 
     assert (exchange.is_reset, exchange.pieces) == (True, [b"a"])
@@ -125,7 +125,7 @@ def test_a_client_that_disconnects_ends_the_view(exchange):
     gevent.sleep(0)
     exchange.is_closed = True
     exchange.prediction.cancel()
-    greenlet.join(5)
+    greenlet.join(60)
 
     assert ended == [True]
 

@@ -10,7 +10,7 @@ from tests.fuzz.reference import Request, read
 
 __all__ = ["Answer", "ask", "judge"]
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) [ -~]*\r\n")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([ -~]*)\r\n")
 TELLTALES = re.compile(rb"Traceback|File \"|site-packages|\.py\b|/tmp/|/usr/")

@@ -20,7 +20,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))  #: 0: the same few every t
 
 @pytest.fixture(scope="module")
 def front_end(tmp_path_factory):
-    started = FrontEndUnderTest(tmp_path_factory.mktemp("run"), header_timeout=5.0)
+    started = FrontEndUnderTest(tmp_path_factory.mktemp("run"))
     yield started
     assert started.process.poll() is None, "the front-end died"
     assert started.stop() == 0

@@ -15,6 +15,7 @@ from servekit.ipc.arena import PAGE, Arena
 from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -134,7 +135,8 @@ def test_closed_arenas_leave_no_descriptor():
         ArenaReader(os.dup(arena.descriptor))
         arena.close()
 
-    assert descriptors() == before
+    # a server of an earlier test may open and close some of its own
+    wait_until(lambda: descriptors() <= before, "no descriptor is left")
 
 
 def test_a_slab_in_the_overflow_takes_memory_only_while_it_is_used():

@@ -96,7 +96,7 @@ def test_who_reads_meanwhile_never_sees_less(counters):
     for _ in range(200):
         counters.merge(count(counters, 1.0))
     is_over.set()
-    thread.join(20)
+    thread.join(60)
 
     assert seen == sorted(seen)
     assert counters.read()[*KEY, "more"] == [201.0]
