@@ -220,6 +220,11 @@ class InProcess:
         return row
 
     @property
+    def rows(self):
+        """Return the rows of operations."""
+        return self._operations.rows
+
+    @property
     def models(self):
         """Return the rows of the routing table, by name."""
         return {row.name: row for row in self.registry.rows()}

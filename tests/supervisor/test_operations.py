@@ -154,6 +154,16 @@ def test_of_two_operations_on_a_model_the_second_is_refused(server):
     server.until(lambda: first.state == "done")
 
 
+def test_an_operation_that_runs_is_shown_however_many_are_refused_meanwhile(server):
+    running = server.begin(Swap(model="digits", source="/digits-2.0:slow", **QUICK))
+    refused = [server.begin(RollBack(model="digits")) for _ in range(150)]
+
+    assert running.state == "running"
+    assert server.rows[0] is running
+    assert server.rows[1:] == refused[-100:]
+    server.until(lambda: running.state == "done")
+
+
 def test_traffic_is_in_the_table(server):
     server.do(Load(source="/digits-2.0", model="digits"))
     server.do(

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 from .test_history import sample, trace
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 PAUSE_S = 3.0  #: in which a process stands still
 
 

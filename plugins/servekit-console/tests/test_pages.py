@@ -13,7 +13,7 @@ import pytest
 from .console_page import SERVICE, TOKEN, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 def write_model(directory, version):

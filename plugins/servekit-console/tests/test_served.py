@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-WAIT_S = 60.0
+WAIT_S = 180.0
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 

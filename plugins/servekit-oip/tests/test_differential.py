@@ -73,7 +73,7 @@ def ours(tmp_path_factory):
 
 def send(address, request):
     """Return status, the length of the JSON or ``None``, and the body."""
-    connection = HTTPConnection(address, timeout=30)
+    connection = HTTPConnection(address, timeout=120)
     method = request.method or ("GET" if request.body is None else "POST")
     try:
         connection.request(method, request.path, request.body, request.headers)

@@ -33,7 +33,7 @@ needs_triton = pytest.mark.skipif(
     not PACKAGES, reason="OIP_TRITON_PACKAGES: the site-packages of nvidia-pytriton"
 )
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
-WAIT_S = 30.0
+WAIT_S = 120.0
 MESSAGES = all_messages()
 REFUSED = grpc.StatusCode.INVALID_ARGUMENT
 #: Triton 2.51 itself ends with these: they are sent to servekit only, which has to refuse them

@@ -126,7 +126,7 @@ def test_error_objects(served, method, path, body, status, text):
 
 
 def test_a_body_that_is_too_large(served):
-    connection = HTTPConnection(served.url.partition("://")[2], timeout=30)
+    connection = HTTPConnection(served.url.partition("://")[2], timeout=120)
     connection.putrequest("POST", CHAT)
     for name, value in {**BEARER, "Content-Length": str(2**30)}.items():
         connection.putheader(name, value)

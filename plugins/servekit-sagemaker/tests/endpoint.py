@@ -5,7 +5,7 @@ import threading
 from http.client import HTTPConnection
 from time import monotonic
 
-WAIT_S = 120.0
+WAIT_S = 240.0
 
 
 class Endpoint:

@@ -5,7 +5,7 @@ import grpc
 from servekit_torchserve.grpc.messages import methods_of
 
 STREAMS = {"StreamPredictions": "unary_stream", "StreamPredictions2": "stream_stream"}
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 class GrpcClient:

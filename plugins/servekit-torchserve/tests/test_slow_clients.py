@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 
 PATIENT = ClientLimits(header_timeout=60, body_timeout=60, send_timeout=60, keep_alive=60)
 LARGE = 32 << 20
-WAIT_S = 60.0
+WAIT_S = 180.0
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 

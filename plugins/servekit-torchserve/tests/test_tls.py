@@ -14,7 +14,7 @@ trustme = pytest.importorskip("trustme")
 from servekit_torchserve.grpc.messages import MANAGEMENT, methods_of  # noqa: E402 - it needs grpc
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 class SecureProcess(TorchServeProcess):

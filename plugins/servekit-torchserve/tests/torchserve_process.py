@@ -16,7 +16,7 @@ from servekit_archiver import build_archive
 
 from tests.processes import free_ports
 
-WAIT_S = 120.0
+WAIT_S = 240.0
 BIN = Path(sys.executable).parent
 SERVICE = """
 from servekit import Service

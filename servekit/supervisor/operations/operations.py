@@ -76,9 +76,9 @@ class Operations:
     @property
     def rows(self) -> list[OperationRow]:
         """Those that run, and those that have ended lately; the newest last."""
-        earliest = time() - KEPT_S
-        known = list(self._rows.values())
-        return [row for row in known if row.state == RUNNING or row.ended >= earliest][-MAX_ROWS:]
+        earliest, known = time() - KEPT_S, list(self._rows.values())
+        newest = {row.id for row in known[-MAX_ROWS:] if row.ended >= earliest}
+        return [row for row in known if row.state == RUNNING or row.id in newest]
 
     def begin(self, operate: Operate) -> None:
         """Begin an operation, or note at once why that is not possible."""
