@@ -25,6 +25,7 @@ from .node import Network
 
 MODEL = Path(__file__).parent / "models" / "digits"
 WAIT_S = 120.0
+RENDER_S = 600.0  #: with the wheels of all that goes into the image
 TOML = """
 name = "digits"
 version = "{version}"
@@ -52,7 +53,7 @@ class Rendered:
         command += ["-o", str(self.output), "--image", "digits:1"]
         done = subprocess.run(
             command, env=os.environ | {"PIP_NO_BUILD_ISOLATION": "0"},  # 0: without isolation
-            capture_output=True, text=True, timeout=WAIT_S, check=False,
+            capture_output=True, text=True, timeout=RENDER_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.resources = documents(*sorted((self.output / "base").glob("*.yaml")))

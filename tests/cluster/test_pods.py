@@ -10,7 +10,7 @@ import pytest
 
 from .stage import Stage, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 LOAD_S = 18.0
 TOO_MUCH_MIB = 600  #: more than the limit
 

@@ -9,7 +9,7 @@ from .__main__ import LAGS_S, RUN_UP_S
 from .controllers import TooManyDisruptions
 from .stage import Stage, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture

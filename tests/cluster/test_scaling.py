@@ -20,7 +20,7 @@ PROMETHEUS = shutil.which("prometheus")
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed"),
 ]
 WAIT_S = 90.0

@@ -7,7 +7,8 @@ from tests.faults.playing import play
 from tests.faults.report import section
 from tests.faults.rows import ROWS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+#: a hundred faults, one after another, take minutes on a busy machine
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
 LONG = {"uploads", "memory"}  #: a minute in all: `make faults` plays them
 
 
