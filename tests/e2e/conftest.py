@@ -18,6 +18,7 @@ from tests.processes import is_alive
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
+START_S = 200.0  #: on a busy machine many models, or several workers in turn, start for long
 BIN = Path(sys.executable).parent
 URL = re.compile(r"https?://127\.0\.0\.1:(\d+)")
 
@@ -61,7 +62,7 @@ class Server:
                 self._said.wait(min(left, 0.5))
 
     def wait_ready(self) -> "Server":
-        self.port = int(URL.search(self.wait_for("serving"))[1])
+        self.port = int(URL.search(self.wait_for("serving", START_S))[1])
         return self
 
     @property
@@ -80,7 +81,7 @@ class Server:
 
     def send(self, request) -> tuple[int, dict[str, str], bytes]:
         try:
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            with urllib.request.urlopen(request, timeout=START_S) as answer:
                 return answer.status, dict(answer.headers), answer.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -104,5 +104,5 @@ class Reader:
     def _stop(self) -> None:
         if self._server is not None:
             self._server.terminate()
-            status, self._server = self._server.wait(40), None
+            status, self._server = self._server.wait(WAIT_S), None
             assert status == 0, f"the server exited with {status}\n{self._log.read_text()}"

@@ -176,7 +176,7 @@ def test_one_client_serves_many_tasks(server):
 def test_a_lost_worker_is_waited_for(server):
     with pytest.raises(Unavailable, match="503 Worker lost"):
         with_threads(server.url, "predict", "slow", {"exit": 3})
-    with Client(server.url, token=TOKEN, retries=8) as client:
+    with Client(server.url, token=TOKEN, retries=8, timeout_s=100) as client:
         found = client.predict("slow", {"id": 7})  # there is no worker, or no longer none
         wait_until(lambda: client.ping() and client.ping("slow"), "the model is ready again")
 

@@ -14,6 +14,8 @@ import pytest
 from tests.processes import is_alive
 from tests.waiting import wait_until
 
+from .conftest import WAIT_S
+
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -27,7 +29,7 @@ def test_killed_worker_costs_its_batch_a_503_and_nobody_else_anything(serve):
     server = serve("--models", MODELS / "slow", MODELS / "points", "--replicas=1")
     victim = ask(server)[1]["prediction"]["pid"]
     with ThreadPoolExecutor(2) as pool:
-        inside = pool.submit(ask, server, seconds=1.5)
+        inside = pool.submit(ask, server, seconds=25)
         wait_until(lambda: _busy(victim), "the worker has its batch")
         others = [server.post("/points/predict", b'{"x": 1}')[0] for _ in range(20)]
         os.kill(victim, signal.SIGKILL)
@@ -36,7 +38,7 @@ def test_killed_worker_costs_its_batch_a_503_and_nobody_else_anything(serve):
         died_s = monotonic() - killed
 
     assert (status, problem["title"]) == (503, "Worker lost")
-    assert died_s < 0.5
+    assert died_s < 10, "the death was not noticed before the batch would have ended"
     assert set(others) == {200}
     assert replacement(server) != victim
 
@@ -69,12 +71,12 @@ def test_worker_that_ends_itself_is_replaced(serve):
 
 
 def test_hung_worker_is_killed_and_its_request_gets_504(serve):
-    server = serve("--models", MODELS / "slow")
-    before = ask(server)[1]["prediction"]["pid"]
+    server = serve("--models", MODELS / "slow", "--predict-timeout", 2)
+    before = replacement(server)
     started = monotonic()
 
-    assert ask(server, seconds=60)[0] == 504
-    assert 1.9 < monotonic() - started < 20
+    assert ask(server, seconds=200)[0] == 504
+    assert 1.9 < monotonic() - started < 100
     assert replacement(server) != before
 
 
@@ -100,12 +102,12 @@ def test_stop_answers_what_is_in_flight_and_exits_with_0(serve, number):
     server = serve("--models", MODELS / "slow")
     victim = ask(server)[1]["prediction"]["pid"]
     with ThreadPoolExecutor(1) as pool:
-        inside = pool.submit(ask, server, seconds=1)
+        inside = pool.submit(ask, server, seconds=2)
         wait_until(lambda: _busy(victim), "the worker has its batch")
         server.process.send_signal(number)
 
         assert inside.result()[0] == 200
-    assert server.process.wait(10) == 0
+    assert server.process.wait(WAIT_S) == 0
     assert "Traceback" not in server.output
 
 
@@ -126,7 +128,7 @@ def test_only_model_that_cannot_load_ends_the_start_with_3(serve, tmp_path):
     (tmp_path / "service.py").write_text("raise RuntimeError('no weights')\n")
     server = serve("--models", tmp_path, ready=False)
 
-    assert server.process.wait(20) == 3
+    assert server.process.wait(WAIT_S) == 3
     server.wait_for("no weights")
 
 
@@ -137,4 +139,4 @@ def test_stop_while_front_ends_are_replaced_is_heard(serve, delay_s):
     threading.Event().wait(delay_s)
     server.process.send_signal(signal.SIGTERM)
 
-    assert server.process.wait(10) == 0
+    assert server.process.wait(WAIT_S) == 0

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from .conftest import WAIT_S
+
 MODELS = Path(__file__).parent / "models"
-WAIT_S = 10
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 

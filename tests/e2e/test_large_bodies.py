@@ -8,12 +8,15 @@ import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 import numpy as np
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import wait_for_value, wait_until
+
+from .conftest import WAIT_S
 
 MODELS = Path(__file__).parent / "models"
 RAW = "application/octet-stream"
@@ -47,10 +50,10 @@ def ask(connection, number):
     return answer.status, answer.status != 200 or text == expected
 
 
-def client(server, number, until):
-    seen = Counter()
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-    while monotonic() < until:
+def client(server, number, seen, is_over):
+    """Ask until *is_over*, and at least once; count in *seen* by status."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_S)
+    while True:
         try:
             status, is_right = ask(connection, number)
             assert is_right
@@ -58,8 +61,21 @@ def client(server, number, until):
             status = 0
             connection.close()
         seen[status] += 1
+        if is_over():
+            break
     connection.close()
-    return seen
+
+
+def kill_one(server, victim):
+    """Kill the last process of a kind, and return when the server is healthy again."""
+    pids = [pid for pid in server.tree() if victim in _command(pid)]
+    if pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pids[-1], signal.SIGKILL)
+    wait_until(
+        lambda: not set(pids) & set(server.tree()[1:]) or len(pids) > 1, "the victim is gone"
+    )
+    wait_until(lambda: server.get("/ping")[0] == 200, "the server is healthy again")
 
 
 @pytest.mark.parametrize(
@@ -71,27 +87,25 @@ def client(server, number, until):
 )
 def test_kill_at_any_moment_leaves_no_memory_behind(serve, victim, allowed):
     server = serve("--models", MODELS / "sums", "--arena=1MiB")
-    assert client(server, 1, monotonic() + 0.1)[200]  # front-end and worker have met
-    before = len(arenas(server))
-    until = monotonic() + 3.0
+    client(server, 1, Counter(), lambda: True)  # front-end and worker have met
+    before, seen = len(arenas(server)), Counter()
+    until, is_over = monotonic() + 1.5, Event()
     with ThreadPoolExecutor(6) as pool:
-        clients = [pool.submit(client, server, number, until) for number in range(1, 7)]
-        while monotonic() < until - 1.5:
-            pids = [pid for pid in server.tree() if victim in _command(pid)]
-            if pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pids[-1], signal.SIGKILL)
-            wait_until(
-                lambda gone=pids: not set(gone) & set(server.tree()[1:]) or len(gone) > 1,
-                "the victim is gone",
-            )
-            wait_until(lambda: server.get("/ping")[0] == 200, "the server is healthy again")
-        seen = sum((each.result() for each in clients), Counter())
+        how = [(server, number, seen, is_over.is_set) for number in range(1, 7)]
+        clients = [pool.submit(client, *each) for each in how]
+        try:
+            while monotonic() < until:
+                kill_one(server, victim)
+            answered = seen[200]
+            wait_until(lambda: seen[200] > answered + 20, "requests go on")
+        finally:
+            is_over.set()
+    for each in clients:
+        each.result()
 
     assert set(seen) <= allowed
-    assert seen[200] > 20
-    wait_until(lambda: len(arenas(server)) == before, "every arena of a dead process is gone")
-    wait_until(lambda: sum(arenas(server)) == 0, "the arenas are empty")
+    wait_for_value(lambda: len(arenas(server)), before, "arenas, when those of the dead are gone")
+    wait_for_value(lambda: sum(arenas(server)), 0, "bytes in the arenas")
 
 
 def _command(pid: int) -> bytes:

@@ -16,7 +16,7 @@ from servekit.system.unix_http import UnixConnection
 from tests.processes import is_alive
 from tests.waiting import wait_until
 
-from .conftest import command_of
+from .conftest import WAIT_S, command_of
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -44,7 +44,7 @@ def ask(sock: socket.socket, path: str, *headers: str, method: str = "GET"):
     """Return status, headers and body of one request; closes *sock*."""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", *headers]
     with sock:
-        sock.settimeout(30)
+        sock.settimeout(WAIT_S)
         sock.sendall("\r\n".join([*lines, "", ""]).encode())
         answer = b"".join(iter(lambda: sock.recv(65536), b""))
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -149,7 +149,7 @@ def test_reload_is_what_a_hangup_does(server):
 def test_tcp_without_a_token_does_not_start(serve, address):
     server = serve("--models", MODELS / "slow", "--manage", address, ready=False)
 
-    assert server.process.wait(20) == 3
+    assert server.process.wait(WAIT_S) == 3
     assert server.wait_for("manage").startswith("servekit: manage: needs manage_token_file")
 
 
@@ -177,8 +177,8 @@ def test_tokens_are_read_again_at_a_hangup_and_a_bad_file_changes_nothing(serve,
 def test_server_without_a_required_plugin_does_not_start(serve):
     server = serve("--models", MODELS / "slow", "--require-plugins", "nope", ready=False)
 
-    assert server.process.wait(20) == 3
-    assert server.lines[-1].endswith("plugin nope is required and not installed")
+    assert server.process.wait(WAIT_S) == 3
+    server.wait_for("plugin nope is required and not installed")
 
 
 def test_front_end_that_is_killed_leaves_management_where_it_was(server):
@@ -249,7 +249,7 @@ def test_clients_that_wait_for_100_continue_are_asked_for_the_body(
         "Content-Type: application/json",
     ]
     with private(server) as sock:
-        sock.settimeout(30)
+        sock.settimeout(WAIT_S)
         sock.sendall("\r\n".join([*lines, length, "", ""]).encode())
         assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         sock.sendall(body)

@@ -106,7 +106,7 @@ def p99_ms(durations):
 @pytest.mark.slow
 def test_more_models_than_fit_are_all_answered_within_the_budget(serve_many):
     budget = 8 * 55 * MIB
-    server = serve_many(30, budget)
+    server = serve_many(30, budget, **{"wake-timeout": 60})
     server.wait_for("serving", 120)
     server.wait_ready()
 
@@ -115,7 +115,7 @@ def test_more_models_than_fit_are_all_answered_within_the_budget(serve_many):
 
     assert statuses == {200}
     assert sampler.largest <= budget
-    assert "to make room for" in server.output
+    server.wait_for("to make room for")
 
 
 def test_a_model_without_room_is_refused_only_if_nothing_can_be_unloaded(serve_many):
@@ -127,7 +127,7 @@ def test_a_model_without_room_is_refused_only_if_nothing_can_be_unloaded(serve_m
 
         assert (status, headers["Retry-After"]) == (507, "5")
         assert json.loads(content)["title"] == "No memory for the model"
-    assert "of 50 MiB for models; models that stay loaded take" in server.output
+    server.wait_for("of 50 MiB for models; models that stay loaded take")
     assert server.post("/always/predict", b"3")[0] == 200
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from servekit_archiver import build_archive
 
-from tests.waiting import wait_until
+from tests.waiting import wait_for_value
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SERVICE = """\
@@ -61,7 +61,7 @@ class Store:
         return json.loads(body)["prediction"] if status == 200 else status
 
     def wait_for(self, name: str, answer: object) -> None:
-        wait_until(lambda: self.ask(name) == answer, f"{name} answers {answer}")
+        wait_for_value(lambda: self.ask(name), answer, f"the answer of {name}")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_archives_appear_change_and_disappear(store):
     store.wait_for("two", 404)
 
     assert store.ask("one") == "changed"
-    assert "two has left the model store" in server.output
+    server.wait_for("two has left the model store")
 
 
 def test_an_empty_store_is_served_and_filled_later(store):
@@ -120,8 +120,9 @@ def test_broken_archives_change_nothing_and_are_said_once(store):
     store.put("two.mar", store.build("two", "1.0", "", "raise RuntimeError('no luck')"))
     server.wait_for("two cannot be loaded")
 
-    assert (store.ask("one"), store.ask("two")) == ("first", 404)
-    assert server.get("/ping")[0] == 200
+    store.wait_for("two", 404)
+    assert store.ask("one") == "first"
+    wait_for_value(lambda: server.get("/ping")[0], 200, "the status of the server")
     store.put("two.mar", store.build("two", "1.1", "repaired"))
     store.wait_for("two", "repaired")
     assert server.output.count("one/1.0 still serves") == 1
@@ -153,7 +154,7 @@ def test_the_command_line_wins_over_the_store(store, tmp_path):
     server = store.start("--watch", "--models", given)
 
     assert store.ask("one") == "given"
-    assert "one.mar is not served: one is configured" in server.output
+    server.wait_for("one.mar is not served: one is configured")
 
 
 def test_what_was_changed_at_run_time_survives_a_restart(store, run):
@@ -169,8 +170,8 @@ def test_what_was_changed_at_run_time_survives_a_restart(store, run):
     server = store.start("--watch")
 
     assert (store.ask("one"), store.ask("two")) == ("first", 404)
-    assert "replicas all = 2" in server.output
-    assert "two was unloaded at run time" in server.output
+    server.wait_for("replicas all = 2")
+    server.wait_for("two was unloaded at run time")
     store.put("two.mar", store.build("two", "1.1", "put again"))
     store.put("one.mar", store.build("one", "1.1", "changed"))
     store.wait_for("one", "changed")

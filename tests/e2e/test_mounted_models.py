@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from servekit_archiver import build_archive, open_archive
 
-from tests.e2e.pods import USER, Pod, needs_pods
+from tests.e2e.pods import USER, WAIT_S, Pod, needs_pods
 
 pytestmark = [
     pytest.mark.e2e,
@@ -260,6 +260,6 @@ def test_a_model_in_the_image_of_another_container_is_served(place, tmp_path):
         tmp_path.chmod(0o755)
         with Pod(tmp_path / "link", "start", "sum=/mnt/models") as pod:
             status, body = pod.ready().ask("/sum/predict", json.dumps(ROW).encode())
-        other.communicate(timeout=10)
+        other.communicate(timeout=WAIT_S)
 
     assert (status, json.loads(body)) == (200, {"prediction": pytest.approx(sum(ROW))})

@@ -5,13 +5,14 @@ import json
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.waiting import wait_until
 
-from .conftest import BIN
+from .conftest import BIN, WAIT_S
 
 MODELS = Path(__file__).parent / "models"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -112,7 +113,27 @@ def test_a_model_without_requests_is_unloaded_and_loaded_again(serve_toml):
     assert [status, first["pid"] == second["pid"]] == [200, False]
     assert (shown["is_asleep"], shown["is_ready"], shown["replicas"]) == (True, False, [])
     assert "asleep" in printed
-    assert models_of(server)["is_asleep"] is False
+    with asked_all_the_time(server):
+        assert models_of(server)["is_asleep"] is False
+
+
+@contextmanager
+def asked_all_the_time(server):
+    """Let the model have no idle second, however long a command takes."""
+    ends = threading.Event()
+
+    def ask():
+        while not ends.wait(0.05):
+            predict(server)
+
+    thread = threading.Thread(target=ask)
+    predict(server)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 def models_of(server):
@@ -122,7 +143,7 @@ def models_of(server):
 def command(server, *arguments):
     found = subprocess.run(
         [BIN / "servekit", *arguments, "--pid", str(server.process.pid)],
-        text=True, capture_output=True, check=True, timeout=30,
+        text=True, capture_output=True, check=True, timeout=WAIT_S,
     )  # fmt: skip
     return found.stdout
 

@@ -34,7 +34,7 @@ def test_only_the_requests_that_kill_workers_are_refused(serve, size, culprits):
     server = serve("--models", MODELS / "fragile")
     items = [{"id": number, "die": number < culprits} for number in range(size)]
     with ThreadPoolExecutor(size + 1) as pool:
-        first = pool.submit(ask, server, seconds=0.5)  # the others become one batch
+        first = pool.submit(ask, server, seconds=2)  # the others become one batch
         wait_until(lambda: runs(server) or first.done(), "the worker is busy")
         answers = list(pool.map(lambda item: ask(server, **item), items))
 
@@ -48,7 +48,7 @@ def test_only_the_requests_that_kill_workers_are_refused(serve, size, culprits):
 
 def runs(server):
     lines = server.get("/metrics")[1].decode().splitlines()
-    found = [line for line in lines if line.startswith("servekit_stage_tasks_running{")]
+    found = [line for line in lines if line.startswith("servekit_tasks_running{")]
     return sum(float(line.split()[-1]) for line in found)
 
 

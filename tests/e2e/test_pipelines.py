@@ -15,6 +15,8 @@ import pytest
 
 from tests.waiting import wait_until
 
+from .conftest import WAIT_S
+
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples" / "echo"
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -140,11 +142,14 @@ def test_one_bad_item_costs_its_neighbours_nothing(server):
 
 
 def test_each_replica_has_its_own_environment(server):
-    deadline, found = monotonic() + 20, set()
-    while len(found) < 2 and monotonic() < deadline:
-        with ThreadPoolExecutor(8) as pool:
-            found |= set(pool.map(lambda _: predict(server, "/stages/device", 1), range(16)))
+    found = set()
 
+    def both():
+        with ThreadPoolExecutor(8) as pool:
+            found.update(pool.map(lambda _: predict(server, "/stages/device", 1), range(16)))
+        return len(found) >= 2
+
+    wait_until(both, "both replicas answer")
     assert found == {"0/1", "1/1"}
 
 
@@ -237,9 +242,9 @@ def test_a_worker_that_dies_in_the_middle_is_503_and_replaced(serve):
 
 
 def test_a_client_that_leaves_in_the_middle_is_let_go(apart):
-    body = json.dumps(LATE).encode()
+    body = json.dumps({"act": "sleep", "seconds": 3}).encode()
     head = b"POST /stages/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", apart.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", apart.port), timeout=WAIT_S) as client:
         client.sendall(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         client.shutdown(socket.SHUT_WR)
 
@@ -311,7 +316,7 @@ def test_a_reload_waits_for_requests_that_are_between_two_stages(serve, tmp_path
         wait_until(lambda: monotonic() > until, "a few looks")
         held.unlink()
 
-        assert "v1" in slow.result(20)
+        assert "v1" in slow.result(WAIT_S)
 
 
 ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'
@@ -330,4 +335,4 @@ def test_two_routes_of_one_path_end_the_start(serve, tmp_path, one, other, compl
     server = serve("--models", tmp_path / "a", tmp_path / "b", ready=False)
     server.wait_for(complaint)
 
-    assert server.process.wait(30) == 3
+    assert server.process.wait(WAIT_S) == 3

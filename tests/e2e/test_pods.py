@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.pods import USER, Pod, needs_pods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, needs_pods]
-GRACE_S = 5.0
+GRACE_S = 20.0
 SERVICE = """
 import getpass
 import os

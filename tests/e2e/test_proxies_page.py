@@ -5,7 +5,6 @@ import http.client
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from servekit.testing import ServedModel
+from tests.processes import free_port
 from tests.waiting import wait_until
 
 from .conftest import WAIT_S
@@ -94,8 +94,7 @@ def proxy(served, request, tmp_path_factory):
     """The port of a proxy in front of the server."""
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
+    port = free_port()
     directory = tmp_path_factory.mktemp(request.param)
     command = {"nginx": nginx, "caddy": caddy}[request.param](directory, served.socket_path, port)
     with (directory / "log").open("wb") as log:

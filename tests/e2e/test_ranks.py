@@ -132,7 +132,7 @@ def test_a_rank_that_ends_is_named_as_the_cause(serve_model, command, told):
 
 
 def test_a_rank_that_hangs_is_ended_with_its_group_when_the_prediction_is(serve_model):
-    served = serve_model(predict_timeout=1.0).wait_ready()
+    served = serve_model(predict_timeout=5.0).wait_ready()
     before = ranks_of(served)
 
     assert served.predict("hang").status == 504

@@ -21,7 +21,8 @@ ENDLESS = 1_000_000
 
 @pytest.fixture(scope="module")
 def server(serve):
-    return serve("--models", MODELS / "counting")
+    patient = "--header-timeout=100", "--send-timeout=200"  # with a thousand clients of one thread
+    return serve("--models", MODELS / "counting", *patient)
 
 
 def is_balanced(directory):

@@ -142,7 +142,7 @@ def test_an_error_in_a_stream_ends_it(server, client):
 
 def test_a_client_may_bound_the_whole_stream(server):
     status, _, body = ask(
-        server, "/telling/predict", "on", Accept=EVENTS, X_Request_Timeout_Ms="150"
+        server, "/telling/predict", "on", Accept=EVENTS, X_Request_Timeout_Ms="3000"
     )
 
     assert status == 200

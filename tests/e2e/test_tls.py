@@ -12,6 +12,8 @@ import trustme
 
 from tests.waiting import wait_until
 
+from .conftest import WAIT_S
+
 pytestmark = pytest.mark.e2e
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 
@@ -37,7 +39,7 @@ def predict(server, authority) -> int:
     """Return the serial number of the certificate that a good answer came under."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    client = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=context)
+    client = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=WAIT_S, context=context)
     with closing(client):
         client.connect()
         serial = client.sock.getpeercert()["serialNumber"]
@@ -70,6 +72,6 @@ def test_bad_certificate_is_named_and_the_old_one_stays(server, authority, pem):
 def test_start_with_a_bad_certificate_is_one_line(serve, tmp_path):
     server = serve("--models", MODEL, "--tls-certificate", tmp_path / "none.pem", ready=False)
 
-    assert server.process.wait(10) == 3
+    assert server.process.wait(WAIT_S) == 3
     server.wait_for(f"tls_certificate: {tmp_path}/none.pem: no such file or directory")
     assert len(server.lines) == 1
