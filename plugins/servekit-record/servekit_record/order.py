@@ -16,9 +16,11 @@ from msgspec import Meta, Struct
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["RecordingOrder", "Shelf"]
+__all__ = ["FOLLOWED", "OVER", "RecordingOrder", "Shelf"]
 
 ORDER: Final = "order.json"
+FOLLOWED: Final = "followed"  #: a front-end records what the order asks for
+OVER: Final = "over"  #: a front-end has written the calls that it had recorded at the end
 KEEP_S: Final = 60.0  #: a recording whose calls nobody fetches ends, and is removed, after it
 PIECE_BYTES: Final = 1 << 20  #: read of each file at a time, and the rest of the last line
 
@@ -95,8 +97,20 @@ class Shelf:
                 places[path.name] = places.get(path.name, 0) + len(whole) + 1
         return lines, places
 
+    def mark(self, order: RecordingOrder, state: str) -> None:
+        """Tell the other front-ends that this one has come to *state*: ``FOLLOWED`` or ``OVER``."""
+        mark = self._directory / f"{order.id}-{os.getpid()}.{state}"
+        mark.touch()
+        if not self._path.exists():  # the recording has been removed meanwhile
+            mark.unlink(missing_ok=True)
+
+    def marks(self, order: RecordingOrder, state: str) -> int:
+        """Return how many front-ends have come to *state*."""
+        return len([*self._directory.glob(f"{order.id}-*.{state}")])
+
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove everything; the order first, so that nobody leaves a mark behind."""
+        self._path.unlink(missing_ok=True)
         for path in self._directory.glob("*"):
             path.unlink(missing_ok=True)
 

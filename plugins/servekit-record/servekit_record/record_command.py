@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -27,7 +28,8 @@ __all__ = ["configure"]
 recording_time: Final = NumberArgument(0, 86_400, seconds, is_above=True)
 
 POLL_S: Final = 0.3
-LAST_CALLS_S: Final = 1.5  #: front-ends write their last calls in this time
+LAST_CALLS_S: Final = 1.5  #: for calls that began before the end of the recording
+SLOW_S: Final = 30.0  #: for front-ends to write what they have recorded: a busy machine takes long
 FAILED: Final = 1
 
 EPILOG = """\
@@ -80,14 +82,16 @@ def run(parsed: argparse.Namespace) -> int:
     }
     begun = _begin(server, order)
     path = f"/recordings/{begun['id']}"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
+    stop = StopSignal()
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         with _opened(parsed.output) as file:
             file.write(begun["head"].encode())
             writer = CallWriter(file, parsed.max_size)
             print(f"recording for {parsed.for_s:g} s; Ctrl-C ends it", file=sys.stderr, flush=True)
             try:
-                _fetch(server, path, writer)
+                _fetch(server, path, writer, stop)
             finally:
                 _clear_progress()
                 _tell(writer, parsed)
@@ -95,6 +99,23 @@ def run(parsed: argparse.Namespace) -> int:
         with suppress(StartupError):  # it is gone, and its files with it
             server.ask(path, "DELETE")
     return 0 if writer.calls else FAILED
+
+
+class StopSignal:
+    """Handles signals: the first ends a recording in good order, the second interrupts that."""
+
+    def __init__(self) -> None:
+        """No signal has been sent."""
+        self.was_sent = False
+
+    def __call__(self, _number: int, _frame: object) -> None:
+        """Take a signal.
+
+        :raises KeyboardInterrupt: it is not the first one.
+        """
+        if self.was_sent:
+            raise KeyboardInterrupt
+        self.was_sent = True
 
 
 def _check_output(path: Path) -> None:
@@ -176,26 +197,38 @@ class CallWriter:
         self._file.flush()
 
 
-def _fetch(server: RunningServer, path: str, writer: CallWriter) -> None:
-    """Fetch calls until the recording has ended and all are here. Ctrl-C ends it early."""
+def _fetch(server: RunningServer, path: str, writer: CallWriter, stop: StopSignal) -> None:
+    """Fetch calls until the recording has ended and all are here; *stop* ends it early."""
     after: dict[str, int] = {}
     until: float | None = None  #: ``monotonic``: no more calls come after it
-    while until is None or monotonic() < until:
-        try:
-            page = server.get(f"{path}/calls?after={quote(json.dumps(after))}")
-            after = page["after"]
-            writer.write(page["lines"])
-            if until is None and (writer.is_full or not page["is_recording"]):
-                until = monotonic() + LAST_CALLS_S
-            if sys.stderr.isatty():
-                sys.stderr.write(f"\r{writer.calls} calls, {writer.size:,} bytes ")
-            if not page["lines"]:
-                sleep(POLL_S)
-        except KeyboardInterrupt:
-            if until is not None:
-                raise
+    latest = inf  #: ``monotonic``: a front-end that has written nothing by then is not waited for
+    has_more = True
+    while until is None or has_more or monotonic() < until:
+        if stop.was_sent and until is None:
             server.ask(f"{path}/stop", "POST")
-            until = monotonic() + LAST_CALLS_S
+            until, latest = _end_from_now()
+        page = server.get(f"{path}/calls?after={quote(json.dumps(after))}")
+        after = page["after"]
+        writer.write(page["lines"])
+        if until is None and (writer.is_full or not page["is_recording"]):
+            until, latest = _end_from_now()
+        has_more = not writer.is_full and _has_more(page, latest)
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{writer.calls} calls, {writer.size:,} bytes ")
+        if not page["lines"]:
+            sleep(POLL_S)
+
+
+def _end_from_now() -> tuple[float, float]:
+    """Return until when calls are fetched, and until when late front-ends are waited for."""
+    now = monotonic()
+    return now + LAST_CALLS_S, now + SLOW_S
+
+
+def _has_more(page: dict[str, Any], latest: float) -> bool:
+    """Whether calls that were recorded may follow *page*."""
+    is_late = not page.get("is_complete", True)  # servers before 0.2 do not say it
+    return bool(page["lines"]) or (is_late and monotonic() < latest)
 
 
 def _clear_progress() -> None:

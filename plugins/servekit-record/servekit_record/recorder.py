@@ -12,7 +12,7 @@ import gevent
 from gevent.monkey import get_original
 
 from servekit_record.call_copy import CALL_BYTES, CallCopy, CopyMemory
-from servekit_record.order import Shelf
+from servekit_record.order import FOLLOWED, OVER, Shelf
 from servekit_record.recording import line_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class CallRecorder:
         self._shelf = Shelf(directory)
         self._order: RecordingOrder | None = None  #: calls are recorded as it says
         self._id = ""  #: of the recording in the directory, which may be over
+        self._is_over = False  #: that recording is
         self._broken = ""  #: the id of a recording whose calls cannot be written
         self._memory = CopyMemory(0)
         self._ended: list[CallCopy] = []  #: not written yet
@@ -76,7 +77,8 @@ class CallRecorder:
         del self._ended[: len(copies)]
         try:
             pool = gevent.get_hub().threadpool
-            order, is_over = pool.apply(self._write_and_read, (copies,))
+            state = OVER if self._is_over else FOLLOWED
+            order, is_over = pool.apply(self._write_and_read, (copies, self._id, state))
             self._follow(order, is_over=is_over)
         except OSError as error:
             self._broken = self._id
@@ -93,12 +95,18 @@ class CallRecorder:
         if id_ != self._id:
             self._memory.close()
             self._id, self._memory = id_, CopyMemory(PENDING_BYTES)
+        self._is_over = is_over
         self._order = None if is_over or id_ == self._broken else order
 
-    def _write_and_read(self, copies: list[CallCopy]) -> tuple[RecordingOrder | None, bool]:
+    def _write_and_read(
+        self, copies: list[CallCopy], followed: str, state: str
+    ) -> tuple[RecordingOrder | None, bool]:
         """Write those of *copies* that belong to the present order; return it, and if it is over.
 
         What began before a recording was over may end a little later, and is recorded, too.
+
+        :param followed: the id of the order that was followed when *copies* had ended.
+        :param state: what this front-end had come to then.
         """
         shelf = self._shelf
         shelf.clear_forgotten()
@@ -111,4 +119,6 @@ class CallRecorder:
                 for copy in found:
                     file.write(line_of(copy.recorded()))
                     thread_sleep(0)  # otherwise the event loop waits 5 ms for its turn
+        if order.id == followed:
+            shelf.mark(order, state)
         return order, order.has_ended or shelf.recorded_bytes() >= order.max_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import gevent
 import msgspec
@@ -16,8 +16,7 @@ from servekit.errors import ClientError
 from servekit.extension import read_json
 from servekit_record.call_copy import SECRETS
 from servekit_record.errors import AlreadyRecording, RecordingNotFound
-from servekit_record.order import RecordingOrder, Shelf
-from servekit_record.recorder import LOOK_S
+from servekit_record.order import FOLLOWED, OVER, RecordingOrder, Shelf
 from servekit_record.recording import RecordingHead, line_of
 
 if TYPE_CHECKING:
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from servekit.extension import Server
 
 __all__ = ["create_blueprint"]
+
+FOLLOWED_S: Final = 20.0  #: for all front-ends to follow an order; one that starts may not
+POLL_S: Final = 0.05
 
 
 def create_blueprint(server: Server, directory: Path) -> Blueprint:
@@ -39,12 +41,15 @@ def create_blueprint(server: Server, directory: Path) -> Blueprint:
         if order.model and order.model not in server.models:
             raise ClientError(f"no model {order.model!r}; there are: {', '.join(server.models)}")
         begun = _in_thread(_begin, shelf, order)
-        gevent.sleep(2 * LOOK_S)  # until then every front-end has seen it
+        with gevent.Timeout(FOLLOWED_S, False):
+            while shelf.marks(order, FOLLOWED) < server.settings.front_ends:
+                gevent.sleep(POLL_S)
         return jsonify(begun), 201
 
     @routes.get("/recordings/<name>/calls")
     def calls(name: str) -> Response:
-        page = _in_thread(_calls, shelf, name, request.args.get("after", "{}"))
+        after, front_ends = request.args.get("after", "{}"), server.settings.front_ends
+        page = _in_thread(_calls, shelf, name, after, front_ends)
         return Response(page, mimetype="application/json")
 
     @routes.post("/recordings/<name>/stop")
@@ -94,9 +99,10 @@ def _found(shelf: Shelf, name: str) -> RecordingOrder:
     return order
 
 
-def _calls(shelf: Shelf, name: str, after: str) -> bytes:
+def _calls(shelf: Shelf, name: str, after: str, front_ends: int) -> bytes:
     """Return a page of calls as JSON: it can be long, and is encoded in the thread."""
     order = _found(shelf, name)
+    is_complete = shelf.marks(order, OVER) >= front_ends  # what they have written is read below
     try:
         places = read_json(after, dict[str, int])
         lines, places = shelf.read(order, places)
@@ -104,6 +110,7 @@ def _calls(shelf: Shelf, name: str, after: str) -> bytes:
         raise ClientError(f"after: {error}") from error
     is_recording = not order.has_ended and shelf.recorded_bytes() < order.max_bytes
     found = {"lines": lines, "after": places, "is_recording": is_recording}
+    found["is_complete"] = is_complete
     return msgspec.json.encode(found)
 
 

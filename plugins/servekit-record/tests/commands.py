@@ -8,7 +8,7 @@ import sys
 
 __all__ = ["WAIT_S", "RecordCommand", "run_pytest", "servekit"]
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 def servekit(*arguments, **options):

@@ -6,10 +6,13 @@ from time import time
 
 import gevent
 import pytest
+from flask import Flask
 from servekit_record.order import RecordingOrder, Shelf
 from servekit_record.recorder import CallRecorder
+from servekit_record.routes import create_blueprint
 
 from servekit.extension import BaseExchange, HttpRequest, HttpResponse
+from servekit.settings import Settings
 
 SOON_S = 60.0
 
@@ -18,6 +21,7 @@ class Server:
     """What the recorder asks of a front-end."""
 
     look = is_busy = None
+    settings, models = Settings(), {}
 
     def call_every(self, _interval_s, function):
         self.look = function
@@ -46,7 +50,7 @@ class Recorded:
 
     def look(self):
         self.server.look()
-        with gevent.Timeout(10):
+        with gevent.Timeout(60):
             while self.recorder.is_writing:
                 gevent.sleep(0.001)
 
@@ -124,6 +128,47 @@ def test_a_recording_that_cannot_be_written_is_logged_once(recorded, caplog):
     recorded.end(recorded.begin())
     recorded.look()
     assert recorded.written == {"b": 1}
+
+
+@pytest.fixture
+def manager(recorded):
+    """A client of the routes of operators."""
+    app = Flask("test")
+    app.register_blueprint(create_blueprint(recorded.server, recorded.directory))
+    return app.test_client()
+
+
+def test_a_recording_has_begun_when_every_front_end_records(recorded, manager):
+    begun = gevent.spawn(manager.post, "/recordings", json={})
+    begun.join(1.0)
+    assert not begun.ready(), "no front-end has looked"
+
+    while not begun.ready():
+        recorded.look()
+        gevent.sleep(0.001)
+    recorded.end(recorded.begin())
+    recorded.look()
+    assert begun.value.status_code == 201
+    assert [*recorded.written.values()] == [1]
+
+
+def test_calls_are_complete_when_a_front_end_has_written_all_after_the_end(recorded, manager):
+    def is_complete():
+        return manager.get("/recordings/a/calls").json["is_complete"]
+
+    recorded.order("a")
+    recorded.look()
+    recorded.end(recorded.begin())
+    recorded.shelf.ask(RecordingOrder(id="a", until_s=time()))
+    assert not is_complete()
+    recorded.look()
+    assert not is_complete()  # what ended during that look has not been written
+    recorded.look()
+    assert is_complete()
+
+    manager.delete("/recordings/a")
+    recorded.look()
+    assert [*recorded.directory.iterdir()] == []
 
 
 def test_large_bodies_of_requests_are_not_copied(recorded):

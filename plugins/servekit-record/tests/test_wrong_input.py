@@ -3,9 +3,11 @@
 
 import io
 import os
+import signal
 
 import pytest
-from servekit_record.record_command import CallWriter
+from servekit_record import record_command
+from servekit_record.record_command import CallWriter, StopSignal
 from servekit_record.recording import line_of
 
 from servekit.cli import main
@@ -82,6 +84,41 @@ def test_what_cannot_be_replayed(told, words, problem):
 def test_what_cannot_be_recorded(told, words, status, problem):
     assert told("record", *words)[0] == status
     assert told("record", *words)[1].startswith(problem.replace("URL", URL))
+
+
+def test_the_command_waits_for_a_front_end_that_writes_late(monkeypatch):
+    pages = [([], False), ([], False), (["late"], False), ([], True)]
+
+    class Server:
+        def get(self, _path):
+            lines, is_complete = pages.pop(0) if len(pages) > 1 else pages[0]
+            return {"after": {}, "lines": lines, "is_recording": False, "is_complete": is_complete}
+
+    monkeypatch.setattr(record_command, "LAST_CALLS_S", 0.0)
+    writer = CallWriter(io.BytesIO(), 99)
+    record_command._fetch(Server(), "", writer, StopSignal())
+
+    assert writer.calls == 1
+
+
+def test_a_signal_before_the_first_look_ends_a_recording_in_good_order(monkeypatch):
+    asked = []
+
+    class Server:
+        def ask(self, path, _method):
+            asked.append(path)
+
+        def get(self, _path):
+            return {"after": {}, "lines": [], "is_recording": not asked, "is_complete": True}
+
+    stop = StopSignal()
+    stop(signal.SIGTERM, None)
+    monkeypatch.setattr(record_command, "LAST_CALLS_S", 0.0)
+    record_command._fetch(Server(), "/recordings/a", CallWriter(io.BytesIO(), 99), stop)
+
+    assert asked == ["/recordings/a/stop"]
+    with pytest.raises(KeyboardInterrupt):
+        stop(signal.SIGTERM, None)
 
 
 @pytest.mark.parametrize(
