@@ -6,7 +6,7 @@ import pytest
 from servekit.testing import ServedModel
 from tests.browser.driver import CONTROL, SHIFT
 
-from .console_page import MARKS
+from .console_page import MARKS, wait_for
 from .playground_page import SEND, STATUS, PlaygroundPage
 
 pytestmark = MARKS
@@ -70,7 +70,7 @@ def tab_to(page, name, modifiers=0):
     for _ in range(MOST_STEPS):
         page.browser.press_key("Tab", modifiers)
         passed.append(page.browser.run(NAME))
-        assert page.browser.run(IS_SEEN), f"{passed[-1]} does not show that it has the focus"
+        wait_for(lambda: page.browser.run(IS_SEEN), f"sign that {passed[-1]} has the focus")
         if passed[-1] == name:
             return passed
     raise AssertionError(f"{name} is not reached: {passed}")
