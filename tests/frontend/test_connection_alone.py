@@ -2,6 +2,9 @@
 """A connection and its reader without a process."""
 
 import socket
+from time import monotonic
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,6 +12,7 @@ from servekit.extension import HttpResponse
 from servekit.frontend.http.request_builder import BODY, IDLE
 from servekit.frontend.http1.connection import Http1Connection
 from servekit.frontend.http1.listener import Http1Listener
+from servekit.frontend.http1.parser import HTTP2_PREFACE
 from servekit.frontend.http1.reader import KnownHeads, RequestReader
 from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
@@ -35,6 +39,24 @@ def test_mistake_of_ours_is_logged_and_closes_the_connection(caplog):
         "unexpected error while reading a request"
     ]
     assert len(host.connections) == 0
+
+
+def test_the_first_client_of_a_transport_waits_until_it_is_imported():
+    """On a slow machine that takes longer than a client has for its header section."""
+    importing, successor = [], Mock(expires=float("inf"), is_closed=False)
+    transport = SimpleNamespace(alpn="h2", preface=HTTP2_PREFACE, when_loaded=importing.append)
+    host = make_host(print)
+    ours, client = socket.socketpair()
+    with client, ours:
+        ours.setblocking(False)
+        host.connections.add(Http1Connection(ours, None, Http1Listener(host, [transport])))
+        client.sendall(HTTP2_PREFACE + b"more")
+        host.loop.run(nowait=True)
+        host.connections.sweep(monotonic() + 20)
+        (connect,) = importing
+        connect(lambda *_: successor)
+
+    successor.on_data.assert_called_once_with(b"more")
 
 
 SENT = {

@@ -372,7 +372,7 @@ def test_worker_whose_step_takes_too_long_hangs_and_signs_of_life_help(start):
 
 
 def test_drain_lets_streams_finish(start):
-    front_end = start(slots=SLOTS, grace=10.0)
+    front_end = start(slots=SLOTS, grace=60.0)
     client = Client(front_end)
     reader = client.begin()
     front_end.publish(is_draining=True)

@@ -589,6 +589,8 @@ def wait_until_dropped(sock):
     while monotonic() < deadline:
         try:
             sock.sendall(raw(6, 1, 0, b"12345678"))
+        except TimeoutError:
+            continue
         except OSError:
             return
         sock.settimeout(0.1)

@@ -33,6 +33,7 @@ LINGER_BYTES = 65_536  #: read and thrown away of a refused upload
 LINGER_S = 2.0  #: how long a refused upload is read, so that the client sees the refusal
 SEND_POLL_S = 0.25  #: how often to check a client that is slow to take its response
 FRESH_S = 0.5  #: how long a shutdown waits for a client that has just connected
+IMPORT_S = 60.0  #: how long the first client of another transport waits until it is imported
 NEVER = float("inf")
 
 log = logging.getLogger("servekit.frontend")
@@ -152,6 +153,7 @@ class Http1Connection:
             return
         self._exchange.is_busy = True
         self._input.pause()
+        self.expires = monotonic() + IMPORT_S  # the client is not late meanwhile
         successor.when_loaded(lambda connect: self._leave_to(connect, data))
 
     def _leave_to(self, connect: Connect, data: bytes) -> None:
