@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-WAIT_S = 180.0
+WAIT_S = 400.0  #: checking how accessible a hundred rows are takes long on a busy machine
 #: errors of a script whose page went away, since another one was on its way
 LEAVING = ("navigated", "context was destroyed", "Cannot find", "Promise was collected")
 OPTIONS = (
