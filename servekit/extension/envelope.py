@@ -74,6 +74,9 @@ class EnvelopeRequest(Struct, kw_only=True, eq=False):
     #: for ``decode``, to pass values to the methods that are called later. In a pipeline, these run
     #: in other workers: msgpack must be able to hold the values, and ``body`` is empty there
     state: Any = None
+    #: in a stream: the input, by its place in what ``decode`` returned, that ``encode_output`` gets
+    #: an output of, or whose end ``encode_input_end`` writes
+    place: int = 0
     #: the ``Response`` that the service returned, if it did; for ``encode``, if there is one input
     response: Response | None = None
 
@@ -143,6 +146,9 @@ class Envelope:
 
     #: the media type of streams; proxies do not buffer ``text/event-stream``
     stream_media_type = "text/event-stream"
+    #: a stream can have several inputs, whose outputs come in turns: ``EnvelopeRequest.place`` says
+    #: to which of them one belongs. Otherwise a stream with several inputs is refused
+    streams_several_inputs = False
 
     def __init__(self, model: ModelView, codecs: Codecs) -> None:
         """Serve *model*, whose interface is that of the method.
@@ -155,7 +161,8 @@ class Envelope:
         """Return the inputs in the body of *request*.
 
         Each is a value, as a codec would decode it, an ``EncodedInput`` or a ``ListInput``. They
-        join the batches of the model with those of other requests. A stream has exactly one.
+        join the batches of the model with those of other requests. A stream has exactly one, unless
+        ``streams_several_inputs``.
 
         ``Rows`` are several inputs of a model with a signature that stay together: they are
         checked and stacked as one array for each name, and divided only if there are more than
@@ -209,6 +216,10 @@ class Envelope:
         ``encode`` gets all outputs.
         """
         raise NotImplementedError
+
+    def encode_input_end(self, request: EnvelopeRequest) -> bytes:  # noqa: ARG002
+        """Return the piece of a stream that follows the last output of one input; b"" for none."""
+        return b""
 
     def encode_end(self, request: EnvelopeRequest) -> bytes:  # noqa: ARG002
         """Return the last piece of a stream that is whole; b"" for none."""

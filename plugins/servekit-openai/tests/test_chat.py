@@ -143,11 +143,61 @@ def test_choices_of_a_model_that_streams(client, model):
 
 
 @pytest.mark.parametrize("model", ["talk", "later"])
-def test_a_stream_has_one_choice(client, model):
-    with pytest.raises(openai.BadRequestError, match="one choice") as caught:
-        say(client, "a", model, n=2, stream=True)
+def test_choices_of_a_stream_come_in_turns(client, model):
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *chunks, last = say(client, "a b c d", model, n=2, **options)
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    order = [choice.index for choice in choices if choice.delta.content]
 
-    assert caught.value.param == "n"
+    assert sorted(order) == [0] * 4 + [1] * 4
+    assert order not in (sorted(order), sorted(order, reverse=True))
+    for index in (0, 1):
+        own = [choice for choice in choices if choice.index == index]
+        assert "".join(choice.delta.content or "" for choice in own) == "a b c d "
+        assert [choice.delta.role for choice in own] == ["assistant"] + [None] * 4
+        assert [choice.finish_reason for choice in own] == [None] * 4 + ["stop"]
+    assert {chunk.id for chunk in [*chunks, last]} == {last.id}
+    assert (last.choices, last.usage.completion_tokens) == ([], 4)
+
+
+def test_a_stream_of_choices_ends_once(served):
+    body = {"model": "talk", "n": 3, "stream": True}
+    body["messages"] = [{"role": "user", "content": "a b"}]
+    headers = {"Authorization": "Bearer secret-token", "Content-Type": "application/json"}
+    response = served.post("/v1/chat/completions", json.dumps(body).encode(), headers=headers)
+    *chunks, last = response.body.decode().split("\n\n")[:-1]
+
+    assert last == "data: [DONE]"
+    assert "data: [DONE]" not in chunks
+    assert not any(json.loads(chunk.removeprefix("data: ")).get("usage") for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("refuse", openai.BadRequestError), ("fail", openai.InternalServerError)],
+)
+def test_a_choice_that_fails_at_once_is_the_error_of_a_stream(client, text, error):
+    with pytest.raises(error):
+        say(client, text, n=3, stream=True)
+
+
+def test_a_choice_that_breaks_off_ends_a_stream(client):
+    stream = say(client, "break", n=3, stream=True)
+    first = next(stream).choices[0].delta.content
+    with pytest.raises(openai.APIError, match="broken off"):
+        list(stream)
+
+    assert first == "so "
+    assert text_of(say(client, "a", n=2, stream=True)) == "a a "
+
+
+def test_a_client_that_leaves_cancels_all_choices(client):
+    for _ in range(3):
+        stream = say(client, "forever", n=8, stream=True)
+        next(iter(stream))
+        stream.close()
+
+    assert say(client, "one").choices[0].message.content == "one "
 
 
 @pytest.mark.parametrize(

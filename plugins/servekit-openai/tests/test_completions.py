@@ -44,11 +44,28 @@ def test_more_choices_than_there_are_slots(client):
     assert {choice.finish_reason for choice in found.choices} == {"length"}
 
 
-def test_a_stream_has_one_choice(client):
-    with pytest.raises(openai.BadRequestError, match="one choice") as caught:
-        client.completions.create(model="write", prompt=["a", "b"], stream=True)
+@pytest.mark.parametrize("model", ["write", "writes"])
+def test_several_prompts_are_streamed(client, model):
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    prompts = ["ab", "", "cdefg"]
+    *chunks, last = client.completions.create(model=model, prompt=prompts, n=2, **options)
+    texts, reasons = [""] * 6, [list[str]() for _ in range(6)]
+    for choice in (choice for chunk in chunks for choice in chunk.choices):
+        texts[choice.index] += choice.text
+        reasons[choice.index] += [choice.finish_reason] if choice.finish_reason else []
 
-    assert caught.value.param == "prompt"
+    whole = client.completions.create(model=model, prompt=prompts, n=2)
+    assert texts == [choice.text for choice in whole.choices]
+    assert reasons == [[choice.finish_reason] for choice in whole.choices]
+    assert last.usage == whole.usage
+
+
+def test_the_usage_of_a_stream_is_that_of_all_choices(client):
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    prompts = [[1, 2], [3, 4, 5]]
+    *_, last = client.completions.create(model="write", prompt=prompts, n=2, **options)
+
+    assert (last.usage.prompt_tokens, last.usage.completion_tokens) == (5, 4)
 
 
 def test_a_stream(client):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from servekit_openai import AssistantMessage, Completion, Usage
 from servekit_openai.envelopes.chat import Chat
+from servekit_openai.envelopes.choices import ChoicesState
 from servekit_openai.envelopes.completion import Completions
-from servekit_openai.envelopes.text import ChoicesState
 
 INTERFACE = SimpleNamespace(task="chat", produces=())
 
@@ -26,7 +26,7 @@ def whole(kind, output):
 
 def piece(kind, output):
     """Return the choice in the chunk of *output*."""
-    request = SimpleNamespace(state=ChoicesState("id", 0, 1, is_stream=True))
+    request = SimpleNamespace(state=ChoicesState("id", 0, 1, is_stream=True), place=0)
     text = envelope(kind).write_piece(request, output)
     return json.loads(text.removeprefix(b"data: "))["choices"][0]
 

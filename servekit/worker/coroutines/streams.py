@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["AsyncStreams"]
 
 
+class Unwritable(Exception):
+    """An output cannot be written, which ends its request."""
+
+    def __init__(self, last: Part) -> None:
+        """*last* has the error that the client gets."""
+        super().__init__()
+        self.last = last
+
+
 class AsyncStreams:
     """Runs streams of one worker. An error in one ends only that one."""
 
@@ -51,6 +60,8 @@ class AsyncStreams:
                 assert last is not None  # a stream that is over always has one
             else:
                 last = await self._run_all(streamer, stream, items, send)
+        except Unwritable as error:
+            return error.last
         except BaseException as error:
             if is_being_cancelled(error):
                 raise
@@ -64,7 +75,7 @@ class AsyncStreams:
         items: Sequence[OpenItem],
         send: Callable[[Part], None],
     ) -> Part:
-        """Return the answer of a request with several inputs, or none. Raises what one raises."""
+        """Return the last part of a request with any number of inputs."""
         streams = Siblings(stream, items).streams
         try:
             async with asyncio.TaskGroup() as group:
@@ -78,7 +89,12 @@ class AsyncStreams:
     async def _run(
         self, streamer: AsyncStreamer, stream: Stream, send: Callable[[Part], None]
     ) -> Part | None:
-        """Run *stream* to its end, and return its last part, if it has one."""
+        """Run *stream* to its end, and return the last part of its request, if it has that.
+
+        Raises what the service raises.
+
+        :raises Unwritable: the envelope raised something.
+        """
         message, cancelled = stream.message, stream.channel.shared.cancelled
         gone = None if cancelled is None else CancelledInputs(cancelled, (message.place,))
         assert stream.input is not None
@@ -86,10 +102,21 @@ class AsyncStreams:
             value, stream.request = await streamer.open(stream.input.item, message.stream, gone)
             async with aclosing(streamer.outputs(value)) as found:
                 async for outputs in found:
-                    if (part := self._part(stream, Advance(outputs))) is not None:
-                        send(part)
+                    self._send(stream, Advance(outputs), send)
                     await asyncio.sleep(0)  # streams that never wait take turns
-            return self._part(stream, Advance(is_over=True))
+            return self._send(stream, Advance(is_over=True), send)
+
+    def _send(self, stream: Stream, advance: Advance, send: Callable[[Part], None]) -> Part | None:
+        """Send what *advance* brings; or return it, if it ends the request."""
+        part = self._part(stream, advance)
+        if part is None:
+            return None
+        if part.end is None:
+            send(part)
+            return None
+        if part.end[0]:
+            raise Unwritable(part)
+        return part
 
     def _part(self, stream: Stream, advance: Advance) -> Part | None:
         try:

@@ -44,14 +44,8 @@ class OpenedRequest:
     """One request, read and written by its envelope. What that raises is the answer."""
 
     __slots__ = (
-        "_cuts",
-        "_envelope",
-        "_item",
-        "_launch",
-        "_takes_view",
-        "pieces",
-        "request",
-        "response",
+        *("_cuts", "_envelope", "_item", "_launch", "_takes_view"),
+        *("pieces", "request", "response"),
     )
 
     def __init__(
@@ -89,6 +83,11 @@ class OpenedRequest:
     def stream_media_type(self) -> str:
         """Return the media type of outputs that are sent as they come."""
         return self._envelope.stream_media_type
+
+    @property
+    def streams_several_inputs(self) -> bool:
+        """Whether a stream may have several inputs."""
+        return self._envelope.streams_several_inputs
 
     def items(self, *, takes_rows: bool = False) -> list[OpenItem]:
         """Return an item for each input in the body.
@@ -237,10 +236,16 @@ class OpenedRequest:
         self.pieces = pieces
         return b""
 
-    def output(self, output: Any) -> bytes:
-        """Return the piece of a stream that *output* is. Raises whatever the envelope raises."""
+    def output(self, place: int, output: Any) -> bytes:
+        """Return the piece of *output* of the input at *place*. Raises what the envelope raises."""
+        self.request.place = place
         return self._envelope.encode_output(self.request, with_known_arrays(output))
 
-    def end(self) -> bytes:
-        """Return the last piece of a stream. Raises whatever the envelope raises."""
-        return self._envelope.encode_end(self.request)
+    def end(self, place: int, *, is_last: bool) -> bytes:
+        """Return the piece after the last output of the input at *place*. Raises the same.
+
+        :param is_last: it is the last piece of the stream, too.
+        """
+        self.request.place = place
+        piece = self._envelope.encode_input_end(self.request)
+        return piece + self._envelope.encode_end(self.request) if is_last else piece

@@ -30,7 +30,7 @@ class StreamOpener:
     def items_of(self, stream: Stream) -> list[OpenItem]:
         """Decide how *stream* is written; return the items that the service gets.
 
-        There is one, unless the request comes by a protocol, and is answered whole.
+        There is one, unless the request comes by a protocol.
 
         :raises RequestError: the request is refused.
         """
@@ -53,14 +53,16 @@ class StreamOpener:
     def _open_enveloped(self, stream: Stream) -> list[OpenItem]:
         """Do the same for a request that comes by a protocol.
 
-        :raises InputError: the client wants a stream, and there is not exactly one input.
+        :raises InputError: the client wants a stream, and there is not exactly one input, as the
+            envelope needs.
         """
         stream.enveloped = enveloped = self._envelopes.open(stream.item)
         items = enveloped.items()
         if enveloped.request.is_stream:
-            if len(items) != 1:
+            if len(items) != 1 and not enveloped.streams_several_inputs:
                 raise InputError(f"a stream has one input, got {len(items)}")
-            items[0].deadline = stream.message.until
+            for item in (stream.item, *items):
+                item.deadline = stream.message.until
         return items
 
     def blamed(self, error: BaseException, stream: Stream) -> BaseException:

@@ -149,9 +149,12 @@ class Stream:
         self.kept += advance.outputs
         if not advance.is_over:
             return None
-        siblings = self.siblings
-        streams = [self] if siblings is None else siblings.note_end()
+        streams = self._note_end()
         return self.whole(streams) if streams else None
+
+    def _note_end(self) -> Sequence[Stream]:
+        """Note that it has all outputs; return all streams of its request once all have."""
+        return [self] if self.siblings is None else self.siblings.note_end()
 
     @property
     def siblings(self) -> Siblings | None:
@@ -172,14 +175,16 @@ class Stream:
         return self._part("", b"", outputs, last, enveloped.response)
 
     def _enveloped_pieces(self, enveloped: OpenedRequest, advance: Advance) -> Part:
+        place, is_last = self.input.place if self.input is not None else 0, False
         try:
             as_piece = self.predictor.plans.as_piece
-            pieces = [enveloped.output(as_piece(output)) for output in advance.outputs]
+            pieces = [enveloped.output(place, as_piece(output)) for output in advance.outputs]
             if advance.is_over and enveloped.request.is_stream:
-                pieces.append(enveloped.end())
+                is_last = bool(self._note_end())
+                pieces.append(enveloped.end(place, is_last=is_last))
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             return self.failed(enveloped.failed("encode_output", error))
-        end = ("", "", b"") if advance.is_over else None
+        end = ("", "", b"") if is_last else None
         outputs = len(advance.outputs)
         return self._part(enveloped.stream_media_type, b"".join(pieces), outputs, end)
 
@@ -202,18 +207,18 @@ class Stream:
 
 
 class Siblings:
-    """The streams of one request, one for each input. The last that ends answers the request."""
+    """The streams of one request, one for each input. The last that ends, ends the request."""
 
     __slots__ = ("_ended", "streams")
 
     def __init__(self, stream: Stream, items: Sequence[OpenItem]) -> None:
         """Divide *stream*, which is not admitted yet, into one for each of *items*."""
-        self.streams = [self._stream_of(stream, item) for item in items]
+        self.streams = [self._stream_of(stream, place, item) for place, item in enumerate(items)]
         self._ended = 0
 
-    def _stream_of(self, stream: Stream, item: OpenItem) -> Stream:
+    def _stream_of(self, stream: Stream, place: int, item: OpenItem) -> Stream:
         found = copy(stream)
-        found.kept, found.input = [], StreamInput(item, self)
+        found.kept, found.input = [], StreamInput(item, place, self)
         return found
 
     def note_end(self) -> Sequence[Stream]:
@@ -226,6 +231,7 @@ class StreamInput(NamedTuple):
     """The item that a service gets for a stream."""
 
     item: OpenItem
+    place: int = 0  #: among those of its request
     siblings: Siblings | None = None  #: if its request has several inputs
 
 

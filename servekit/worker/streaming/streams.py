@@ -56,14 +56,14 @@ class ActiveStreams:
         return self._ended_once(found + self._step())
 
     def _ended_once(self, found: list[tuple[Stream, Part]]) -> list[tuple[Stream, Part]]:
-        """Return *found* with one end for each request: where one input fails, others end too."""
-        ended: set[Siblings] = set()
+        """Return *found* with nothing after the end of a request, whose other inputs end too."""
+        ended: set[Siblings | None] = set()
         kept = []
         for stream, part in found:
             siblings = stream.siblings
+            if siblings in ended:
+                continue
             if siblings is not None and part.end is not None:
-                if siblings in ended:
-                    continue
                 ended.add(siblings)
                 self._drop(lambda each: each.siblings in ended)
             kept.append((stream, part))

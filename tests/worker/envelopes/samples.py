@@ -15,7 +15,18 @@ from servekit.extension import (
     Rows,
 )
 
-__all__ = ["Arrays", "Bare", "NotOne", "Plain", "Raw", "Scripted", "Split", "Stacked", "Whole"]
+__all__ = [
+    "Arrays",
+    "Bare",
+    "NotOne",
+    "Plain",
+    "Raw",
+    "Scripted",
+    "Several",
+    "Split",
+    "Stacked",
+    "Whole",
+]
 
 
 class Bare(Envelope):
@@ -32,6 +43,20 @@ class Bare(Envelope):
 
     def encode_end(self, request):
         return b"."
+
+
+class Several(Bare):
+    """Streams of several inputs; the output 3 and the letter ``#`` cannot be written."""
+
+    streams_several_inputs = True
+
+    def encode_output(self, request, output):
+        if output in (3, "#"):
+            raise KeyError("x")
+        return f"<{request.place}:{output}>".encode()
+
+    def encode_input_end(self, request):
+        return f"[{request.place}]".encode()
 
 
 class Raw(Bare):

@@ -68,10 +68,10 @@ class Worker:
         shared = SimpleNamespace(cancelled=None, lay_out=lambda answers, _pieces=None: answers)
         self.channel = SimpleNamespace(shared=shared)
 
-    def open(self, *inputs, is_stream=False):
+    def open(self, *inputs, envelope="Bare", is_stream=False):
         self._opened += 1
         sent = item(list(inputs))
-        sent.protocol = call("Bare")
+        sent.protocol = call(envelope)
         if is_stream:
             sent.protocol = type(sent.protocol)(sent.protocol.envelope, {}, is_stream=True)
         message = Open(self._opened, self._opened - 1, sent, math.inf)
@@ -87,6 +87,15 @@ class Worker:
         found = []
         while self.streams.is_busy:
             found += self.turn()
+        return found
+
+    def read(self):
+        """Return the pieces of all streams, and how each has ended, as they come."""
+        found = []
+        while self.streams.is_busy:
+            for _, part in self.streams.turn():
+                found += [part.body.decode()] if part.body else []
+                found += [told(part.end) if part.end[0] else "end"] if part.end else []
         return found
 
 
@@ -177,3 +186,59 @@ def test_a_stream_has_one_input(kind, inputs):
 
     assert told(end) == "InputError"
     assert f"a stream has one input, got {len(inputs)}" in json.loads(end[2])["detail"]
+
+
+@SERVICES
+@pytest.mark.parametrize(
+    ("inputs", "pieces"),
+    [
+        pytest.param(
+            ["ab", "c"],
+            ["<0:a>", "<1:c>", "<0:b>", "[1]", "[0].", "end"],
+            id="two take turns",
+        ),
+        pytest.param(["ab"], ["<0:a>", "<0:b>", "[0].", "end"], id="one"),
+        pytest.param(["", "a", ""], ["[0]", "<1:a>", "[2]", "[1].", "end"], id="some are empty"),
+        pytest.param(["", ""], ["[0]", "[1].", "end"], id="all are empty"),
+    ],
+)
+def test_the_outputs_of_all_inputs_are_one_stream(kind, inputs, pieces):
+    service = kind()
+    worker = Worker(service)
+    worker.open(*inputs, envelope="Several", is_stream=True)
+
+    assert worker.read() == pieces
+    assert service.closed == len(inputs)
+
+
+@SERVICES
+def test_inputs_of_a_stream_wait_for_slots(kind):
+    worker = Worker(kind())
+    worker.open(*["a"] * 9, envelope="Several", is_stream=True)
+    found = worker.read()
+
+    assert found[-2:] == ["[8].", "end"]
+    assert sorted(found[:-2]) == sorted(
+        [*(f"<{place}:a>" for place in range(9)), *(f"[{place}]" for place in range(8))]
+    )
+
+
+@SERVICES
+@pytest.mark.parametrize(
+    ("inputs", "pieces"),
+    [
+        pytest.param(["abc", "a!", "d"], ["<0:a>", "<1:a>", "<2:d>", "<0:b>", "[2]"], id="refused"),
+        pytest.param(["abc", "a#", "de"], ["<0:a>", "<1:a>", "<2:d>", "<0:b>"], id="unwritable"),
+        pytest.param(["#", "#", "a"], [], id="at once"),
+        pytest.param(["#", *["abc"] * 9], [], id="others wait"),
+    ],
+)
+def test_nothing_follows_the_error_of_a_stream(kind, inputs, pieces):
+    service = kind()
+    worker = Worker(service)
+    worker.open(*inputs, envelope="Several", is_stream=True)
+    *before, error = worker.read()
+
+    assert before == pieces
+    assert error in ("InputError", "ResultNotEncodable")
+    assert service.closed == min(SLOTS, len(inputs))

@@ -2,6 +2,7 @@
 """Services whose outputs come one by one, in a real worker process."""
 
 import math
+import re
 from time import monotonic
 
 import pytest
@@ -23,12 +24,13 @@ class Streams:
         self.channel = worker.connect()
         self.opened = 0
         self.found: dict[int, list] = {}
+        self.pieces: dict[int, list] = {}  #: those without outputs, too
         self.ends: dict[int, tuple[str, bytes]] = {}
         self.order: list[int] = []
 
     def open(self, value, accept=EVENTS, until=math.inf, **keys):
         self.opened += 1
-        self.found[self.opened] = []
+        self.found[self.opened], self.pieces[self.opened] = [], []
         message = Open(self.opened, self.opened - 1, item(value, accept=accept, **keys), until)
         self.channel.send(message)
         return self.opened
@@ -40,6 +42,8 @@ class Streams:
 
     def take(self, parts):
         for part in parts:
+            assert part.stream not in self.ends, "a part after the end"
+            self.pieces[part.stream].append(part.body)
             if part.outputs and part.media_type:
                 self.found[part.stream].append(part.body)
                 self.order.append(part.stream)
@@ -374,6 +378,7 @@ def test_examples_of_async_streams_are_run(streams):
 # ------------------------------------------------------------ several inputs in one request
 
 BARE = ProtocolCall("tests.worker.envelopes.samples:Bare")
+SEVERAL = ProtocolCall("tests.worker.envelopes.samples:Several", is_stream=True)
 
 
 @BOTH
@@ -412,3 +417,44 @@ def test_a_client_that_leaves_frees_the_places_of_all_inputs(streams, service):
     assert found.ends[number][0]
     assert found.ends[last] == (JSON, b"[[0]]")
     found.worker.wait_for_log("closed 100000")
+
+
+@BOTH
+def test_the_outputs_of_several_inputs_are_one_stream(streams, service):
+    found = streams(service)
+    number = found.open([{"to": 2}, {"to": 0}, {"to": 1}], protocol=SEVERAL)
+    found.wait_for()
+    sent = b"".join(found.pieces[number])
+
+    assert sent.endswith(b".")
+    assert sorted(re.findall(rb"<\d:\d>|\[\d]", sent)) == [
+        *(b"<0:0>", b"<0:1>", b"<2:0>", b"[0]", b"[1]", b"[2]"),
+    ]
+    assert sent.index(b"<0:0>") < sent.index(b"<0:1>") < sent.index(b"[0]")
+    assert found.ends[number] == ("", b"")
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+@BOTH
+def test_an_output_that_its_envelope_cannot_write_ends_one_request(streams, service, inputs):
+    found = streams(service)
+    other = found.open({"to": 100, "pause_s": 0.001})
+    number = found.open([{"to": 1000, "pause_s": 0.001}] * inputs, protocol=SEVERAL)
+    found.wait_for()
+
+    assert found.ends[number][0] == "ResultNotEncodable"
+    assert b"<0:2>" in b"".join(found.pieces[number])
+    assert len(found.found[other]) == 100
+
+
+@BOTH
+def test_a_client_that_leaves_ends_all_inputs_of_its_stream(streams, service):
+    found = streams(service)
+    number = found.open([{"to": 2, "pause_s": 0.2}] * 80, protocol=SEVERAL)
+    found.wait_for_outputs(number, 1)
+    found.leave(number)
+    last = found.open([{"to": 1}], protocol=BARE)
+    found.wait_for()
+
+    assert found.ends[number][0]
+    assert found.ends[last] == (JSON, b"[[0]]")

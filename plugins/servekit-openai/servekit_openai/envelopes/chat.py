@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import msgspec
 
+from servekit_openai.envelopes.choices import ChoiceProgress, estimate_tokens
 from servekit_openai.envelopes.logprobs import finite
-from servekit_openai.envelopes.text import ChoiceProgress, TextEnvelope, estimate_tokens
+from servekit_openai.envelopes.text import TextEnvelope
 from servekit_openai.inputs import ChatRequest
 from servekit_openai.outputs import AssistantMessage, ToolCall
 from servekit_openai.tasks import CHAT

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from servekit_openai.envelopes.choices import ChoiceProgress, estimate_tokens
 from servekit_openai.envelopes.logprobs import finite, joined_logprobs
 from servekit_openai.envelopes.prompts import prompts_in
-from servekit_openai.envelopes.text import ChoiceProgress, TextEnvelope, estimate_tokens
+from servekit_openai.envelopes.text import TextEnvelope
 from servekit_openai.inputs import CompletionRequest
 from servekit_openai.outputs import Completion
 from servekit_openai.tasks import COMPLETION

@@ -11,8 +11,8 @@ from msgspec import Struct, convert
 
 from servekit.extension import EncodedResponse
 from servekit_openai.envelopes.api import JSON, Api, converted
+from servekit_openai.envelopes.choices import estimate_tokens
 from servekit_openai.envelopes.prompts import prompts_in
-from servekit_openai.envelopes.text import estimate_tokens
 from servekit_openai.errors import refusal
 from servekit_openai.inputs import EmbeddingsBody
 from servekit_openai.outputs import Embedding

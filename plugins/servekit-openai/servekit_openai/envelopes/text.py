@@ -8,50 +8,33 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 
 from servekit.extension import EncodedResponse
 from servekit_openai.envelopes.api import Api, converted
+from servekit_openai.envelopes.choices import (
+    ChoiceProgress,
+    ChoicesState,
+    asked_of,
+    usage_object,
+)
 from servekit_openai.envelopes.prompts import MAX_INPUTS
 from servekit_openai.errors import refusal
 from servekit_openai.inputs import GenerationRequest
-from servekit_openai.outputs import AssistantMessage, Completion, Usage
+from servekit_openai.outputs import AssistantMessage, Completion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from servekit.extension import EnvelopeRequest
 
-__all__ = ["ChoiceProgress", "TextEnvelope", "estimate_tokens"]
+__all__ = ["TextEnvelope"]
 
 EVENT_STREAM: Final = "text/event-stream"
 DONE: Final = b"data: [DONE]\n\n"
-BYTES_PER_TOKEN: Final = 4  #: in English; used to estimate what a service has not counted
 
 Request = TypeVar("Request", bound=GenerationRequest)
 Output = TypeVar("Output", AssistantMessage, Completion)
-
-
-class ChoiceProgress(Struct):
-    """The part of a choice that has been written."""
-
-    has_begun: bool = False
-    calls: int = 0  #: tools that have been called
-    written: int = 0  #: bytes of text
-    finish_reason: str = ""
-    usage: Usage | None = None
-
-
-class ChoicesState(Struct):
-    """The parts of a request that its response needs. It may go from one worker to another."""
-
-    id: str
-    created: int
-    prompt_tokens: int  #: estimated
-    is_stream: bool = False
-    wants_usage: bool = False  #: in a stream
-    n: int = 1  #: choices for each prompt
-    progress: ChoiceProgress = field(default_factory=ChoiceProgress)
 
 
 class ChoicesBody(Struct):
@@ -72,21 +55,19 @@ class TextEnvelope(Api, Generic[Request, Output]):
     prefix: ClassVar[str]  #: ids begin with it
     whole: ClassVar[str]  #: ``object`` of a response
     chunk: ClassVar[str]  #: ``object`` of a chunk
+    streams_several_inputs = True
 
     # ------------------------------------------------------------ requests
 
     def read(self, request: EnvelopeRequest) -> Sequence[Any]:
         """Return an input for each choice.
 
-        :raises InputError: a member is wrong, or a stream would have several choices.
+        :raises InputError: a member is wrong, or there would be too many choices.
         """
         body = self.read_object(request)
         inputs = self.inputs_of(body)
         asked: Request = converted(inputs[0], self.kind)
         n = asked.n or 1
-        if asked.stream and len(inputs) * n > 1 and self._is_streaming:
-            name = "n" if n > 1 else "prompt"
-            raise refusal(name, "a stream of this model has one choice")
         if len(inputs) * n > MAX_INPUTS:
             raise refusal("n", f"expected at most {MAX_INPUTS} choices, got {len(inputs) * n}")
         options = asked.stream_options
@@ -100,11 +81,6 @@ class TextEnvelope(Api, Generic[Request, Output]):
             n=n,
         )
         return [each for each in inputs for _ in range(n)]
-
-    @property
-    def _is_streaming(self) -> bool:
-        """Whether the outputs of the model come one by one."""
-        return self.model.interface is not None and EVENT_STREAM in self.model.interface.produces
 
     def inputs_of(self, body: dict[str, Any]) -> list[Any]:
         """Return the inputs in *body*."""
@@ -125,7 +101,7 @@ class TextEnvelope(Api, Generic[Request, Output]):
         if asked.is_stream:
             return EncodedResponse(body=self._events(asked, answers), media_type=EVENT_STREAM)
         choices = [self.choice(index, answer) for index, answer in enumerate(answers)]
-        usage = self._usage(asked, answers)
+        usage = self._usage_of(asked, answers)
         return EncodedResponse(body=self._encode(asked, self.whole, choices, usage))
 
     def _events(self, asked: ChoicesState, answers: Sequence[Output]) -> bytes:
@@ -134,29 +110,34 @@ class TextEnvelope(Api, Generic[Request, Output]):
         for index, (answer, whole) in enumerate(zip(answers, wholes, strict=True)):
             texts.append(self._chunk(asked, self.delta(index, answer, whole)))
             texts.append(self._chunk(asked, self.finish(index, whole)))
-        return b"".join([*texts, self._end(asked, self._usage(asked, answers))])
+        return b"".join([*texts, self._end(asked, self._usage_of(asked, answers))])
 
     def write_piece(self, request: EnvelopeRequest, output: Any) -> bytes:
         """Return the chunk of one *output*; b"" if it says only how the stream ends."""
         asked = asked_of(request)
-        piece, progress = self.output_of(output), asked.progress
+        piece, progress = self.output_of(output), asked.progress_of(request.place)
         progress.finish_reason = piece.finish_reason or progress.finish_reason
         progress.usage = piece.usage or progress.usage
         if self.is_bare(piece):
             return b""
         progress.written += self.size(piece)
-        return self._chunk(asked, self.delta(0, piece, progress))
+        return self._chunk(asked, self.delta(request.place, piece, progress))
 
-    def encode_end(self, request: EnvelopeRequest) -> bytes:
-        """Return the finish reason, the usage if it was asked for, and the end of the stream."""
+    def encode_input_end(self, request: EnvelopeRequest) -> bytes:
+        """Return the finish reason of a choice."""
         if not isinstance(request.state, ChoicesState):
             return b""  # an engine ends its streams itself
-        asked, progress = request.state, request.state.progress
-        usage = progress.usage or Usage(asked.prompt_tokens, tokens_of(progress.written))
-        last = self._chunk(asked, self.finish(0, progress))
-        return last + self._end(
-            asked, usage_object([usage.prompt_tokens], [usage.completion_tokens])
-        )
+        progress = request.state.progress_of(request.place)
+        return self._chunk(request.state, self.finish(request.place, progress))
+
+    def encode_end(self, request: EnvelopeRequest) -> bytes:
+        """Return the usage if it was asked for, and the end of the stream."""
+        if not isinstance(request.state, ChoicesState):
+            return b""
+        asked = request.state
+        choices = [each for _, each in sorted(asked.progress.items())]
+        counted = [(each.usage, each.written) for each in choices]
+        return self._end(asked, usage_object(asked, counted))
 
     def _end(self, asked: ChoicesState, usage: dict[str, int]) -> bytes:
         if not asked.wants_usage:
@@ -176,15 +157,8 @@ class TextEnvelope(Api, Generic[Request, Output]):
     ) -> bytes:
         return _to_json(ChoicesBody(asked.id, kind, asked.created, self.model.name, choices, usage))
 
-    def _usage(self, asked: ChoicesState, answers: Sequence[Output]) -> dict[str, int]:
-        """Return what the service has counted; an estimate of what it has not."""
-        counted = [answer.usage for answer in answers[:: asked.n]]
-        prompts = [usage.prompt_tokens for usage in counted if usage is not None]
-        written = [
-            answer.usage.completion_tokens if answer.usage else tokens_of(self.size(answer))
-            for answer in answers
-        ]
-        return usage_object(prompts if None not in counted else [asked.prompt_tokens], written)
+    def _usage_of(self, asked: ChoicesState, answers: Sequence[Output]) -> dict[str, int]:
+        return usage_object(asked, [(answer.usage, self.size(answer)) for answer in answers])
 
     # ------------------------------------------------------------ what subclasses define
 
@@ -225,31 +199,3 @@ def _plain(value: Any) -> Any:
 
 
 _to_json = msgspec.json.Encoder(enc_hook=_plain).encode
-
-
-def asked_of(request: EnvelopeRequest) -> ChoicesState:
-    """Return the state of *request*, which another worker may have written."""
-    if not isinstance(request.state, ChoicesState):
-        request.state = msgspec.convert(request.state, ChoicesState)
-    asked: ChoicesState = request.state
-    return asked
-
-
-def usage_object(prompts: Iterable[int], written: Iterable[int]) -> dict[str, int]:
-    """Return ``usage`` as clients get it."""
-    prompt_tokens, completion_tokens = sum(prompts), sum(written)
-    return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
-    }
-
-
-def estimate_tokens(text: str) -> int:
-    """Return about how many tokens *text* has."""
-    return tokens_of(len(text.encode("utf-8", "surrogatepass")))
-
-
-def tokens_of(size: int) -> int:
-    """Return about how many tokens *size* bytes of text are."""
-    return -(-size // BYTES_PER_TOKEN)
