@@ -44,6 +44,7 @@ __all__ = [
     "RequestMessage",
     "SentItem",
     "Slab",
+    "SlotsReply",
     "Welcome",
 ]
 
@@ -165,10 +166,10 @@ class Reply(Struct, array_like=True, tag=2):
     """Worker to front-end: the answers of one batch, in the order of its items."""
 
     batch: int
-    answers: list[Answer]
-    decode_s: float
-    predict_s: float
-    encode_s: float
+    answers: list[Answer] = []
+    decode_s: float = 0.0
+    predict_s: float = 0.0
+    encode_s: float = 0.0
     held: list[int] = []  #: offsets of slabs of the batch that the service still uses
     is_last: bool = False  #: the worker exits after it: do not send another batch
     #: place in the batch to status and headers, for answers that set them
@@ -178,6 +179,12 @@ class Reply(Struct, array_like=True, tag=2):
     sizes: list[int] = []
     cost: float = 0.0  #: the sum over its inputs, if the model says what an input costs
     trace: BatchTrace | None = None  #: if a member is traced
+
+
+class SlotsReply(Reply, array_like=True, tag=10):
+    """Worker to front-end: the answers of requests in slots, which were predicted as one batch."""
+
+    streams: list[int] = []  #: their numbers, in the order of the answers
 
 
 class Hello(Struct, array_like=True, tag=3):
@@ -243,4 +250,4 @@ class Pong(Struct, array_like=True, tag=5):
 RequestMessage = Predict | Ping | Welcome | Freed | Open
 
 
-ReplyMessage = Reply | Hello | Pong | Freed | Parts
+ReplyMessage = Reply | SlotsReply | Hello | Pong | Freed | Parts

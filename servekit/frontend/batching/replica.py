@@ -155,10 +155,10 @@ class ReplicaProxy:
             begin = partial(self._environment.begin_call, owner.row)
             self._calls = CallPort(self._environment.loop, sock, begin)
         tracer = SlotTracer(owner.tracer, owner.row, self.row) if owner.tracer else None
+        samples = self._environment.samples
         if hello.slots:
-            self._slots = StreamSlots(self, owner.feed, channel, hello, tracer)
+            self._slots = StreamSlots(self, owner.feed, channel, hello, samples, tracer)
         else:
-            samples = self._environment.samples
             self._slots = BatchSlot(self, owner.feed, channel, samples, tracer)
         channel.on_message = self._slots.on_message
         if self.is_retired:

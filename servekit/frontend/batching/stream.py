@@ -11,7 +11,7 @@ import msgspec
 
 from servekit.errors import ServekitError, problem_of
 from servekit.extension.http import NO_LENGTH, HttpResponse
-from servekit.frontend.batching.batch_slot import answer_batch
+from servekit.frontend.batching.batch_answers import answer_batch
 from servekit.frontend.batching.replies import count_stages, error_from, timing_of
 from servekit.frontend.exchange.answer_checks import media_types
 from servekit.ipc.batches import Reply
@@ -63,6 +63,11 @@ class StreamedResponse:
         if not self._is_counted:
             self._is_counted = True
             self.task.owner.metrics.count_stream(+1)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client has its head."""
+        return self._format is not None
 
     def write(self, part: Part, now: float) -> None:
         """Send the outputs of *part*; the time for the next one begins.

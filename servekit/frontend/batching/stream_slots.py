@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, WorkerLost
+from servekit.frontend.batching.batch_answers import BatchAnswers
 from servekit.frontend.batching.liveness import overtime
 from servekit.frontend.batching.stream import StreamedResponse
-from servekit.ipc.batches import Open, Parts
+from servekit.ipc.batches import Open, Parts, SlotsReply
 from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.environment import SlotOwner
     from servekit.frontend.batching.liveness import TimeLimits
     from servekit.frontend.batching.queue import BatchFeed
+    from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
     from servekit.frontend.batching.tracer import SlotTracer
     from servekit.ipc.batches import Hello, Part, ReplyMessage
@@ -38,13 +39,14 @@ class StreamSlots:
         feed: BatchFeed,
         channel: Channel,
         hello: Hello,
+        samples: BatchSamples | None = None,
         tracer: SlotTracer | None = None,
     ) -> None:
         """Send tasks of *feed*, which *replica* adds this to. All slots of *hello* are free."""
         self._tracer = tracer
         self._replica, self._feed, self._channel = replica, feed, channel
         self._leases = replica.leases
-        self._lend = partial(replica.leases.borrow, channel)
+        self._answers = BatchAnswers(replica, channel, samples, tracer)
         self._free = list(range(hello.slots))
         self._is_async = hello.is_async
         self._opened = 0
@@ -85,15 +87,18 @@ class StreamSlots:
         self._channel.send(Open(self._opened, place, task.item, task.until, returned))
 
     def on_message(self, message: ReplyMessage) -> None:
-        """Send on the outputs of one turn.
+        """Send on the outputs of one turn, or answer requests that were predicted as one batch.
 
-        :raises ChannelClosed: one belongs to no stream.
+        :raises ChannelClosed: the message is malformed, or for a stream that there is not.
         """
-        if not isinstance(message, Parts):
+        if not isinstance(message, Parts | SlotsReply):
             self._replica.on_message(message)
             return
         self.sent_at = self._replica.life.heard_at = now = monotonic()
-        self._take(message.parts, now)
+        if isinstance(message, Parts):
+            self._take(message.parts, now)
+        else:
+            self._answer(message, now)
         if self._replica.is_retired:
             self._replica.retire()
         elif self._free and not self._is_offered:  # the end of a stream may have sent tasks here
@@ -115,15 +120,30 @@ class StreamSlots:
             if part.end is not None:
                 self._end(part, part.stream, now)
 
-    def _end(self, last: Part, number: int, now: float) -> None:
-        """Stream *number* is over: its place is free."""
+    def _answer(self, reply: SlotsReply, now: float) -> None:
+        numbers = dict.fromkeys(reply.streams)
+        responses = [self._streams[each][0] for each in numbers if each in self._streams]
+        is_whole = 0 < len(responses) == len(reply.streams) == len(reply.answers)
+        if not is_whole or any(each.has_begun for each in responses):
+            raise ChannelClosed("malformed answer from worker: it is for other streams")
+        for number in numbers:
+            self._close(number).forget()
+        sent_at = max(each.sent_at for each in responses)
+        self._answers.answer([each.task for each in responses], reply, sent_at, now)
+
+    def _close(self, number: int) -> StreamedResponse:
+        """Return the response of stream *number*, which is over: its place is free."""
         response, place = self._streams.pop(number)
         del self._numbers[response.task]
         self._cancelled_at.pop(number, None)
         self._free.append(place)
+        return response
+
+    def _end(self, last: Part, number: int, now: float) -> None:
+        response = self._close(number)
         self._note(response, number, last)
         try:
-            response.end(last, now, self._lend)
+            response.end(last, now, self._answers.lend)
         except ChannelClosed:
             raise
         except Exception:  # see above

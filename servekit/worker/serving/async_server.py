@@ -26,7 +26,7 @@ from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
 from servekit.worker.process.log import report
 from servekit.worker.serving.loaded import Loaded
-from servekit.worker.serving.slot_server import ALIVE_S, SlotServer, parts_of
+from servekit.worker.serving.slot_server import ALIVE_S, SlotServer
 from servekit.worker.streaming.stream import Stream
 from servekit.worker.transport.channel import FrontEndChannel
 
@@ -134,7 +134,7 @@ class AsyncServer(SlotServer):
         self._running.remove(request)
         if channel.sock.fileno() >= 0:
             if isinstance(result, BatchResult):
-                (result,) = parts_of(channel, [request.message.stream], result, outputs=0)
+                result = part_of(channel, request.message.stream, result)
             self._put(channel, result)
         if predictor.is_leaving:
             self._is_leaving = True
@@ -220,3 +220,10 @@ def _result_of(
     else:
         return task.result()
     return BatchResult([answer], 0.0, 0.0, 0.0, {})
+
+
+def part_of(channel: FrontEndChannel, stream: int, result: BatchResult) -> Part:
+    """Return the only part of request *stream* of *channel*, which *result* answers."""
+    (end,) = channel.shared.lay_out(result.answers, result.pieces)
+    response, trace = result.responses.get(0), result.trace
+    return Part(stream, "", b"", 0, end, response, result.steps, result.times, trace)

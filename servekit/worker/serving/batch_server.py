@@ -24,8 +24,8 @@ from servekit.worker.transport.channel import FrontEndChannel, SharedBodies, pee
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from servekit.ipc.batches import Answer
     from servekit.service.spans import SpanRecorder
+    from servekit.worker.prediction.batch_result import BatchResult
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.methods import Mixed
     from servekit.worker.prediction.predictor import Predictor
@@ -187,19 +187,31 @@ class BatchServer:
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
-        answers: list[Answer] = []
+        self._reply(channel, Reply(message.batch, is_last=is_last), result, items)
+
+    def _reply(
+        self,
+        channel: FrontEndChannel,
+        reply: Reply,
+        result: "BatchResult",
+        items: "Sequence[OpenItem]",
+    ) -> None:
+        """Send *reply*, which has no answers yet, with those of *result* to *items*."""
+        shared = channel.shared
         try:
-            answers = shared.lay_out(result.answers, result.pieces)
-            held, own = shared.let_go(), (result.responses, result.steps, result.sizes)
-            reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
+            reply.answers = shared.lay_out(result.answers, result.pieces)
+            reply.decode_s, reply.predict_s, reply.encode_s = result.times
+            reply.held, reply.responses = shared.let_go(), result.responses
+            reply.steps, reply.sizes = result.steps, result.sizes
             reply.cost, reply.trace = result.cost, result.trace
             frame = encode_frame(reply, self._buffer)
         except Exception as error:  # noqa: BLE001 - too large, or of types that no check has foreseen
-            ids = [item.request_id for item in message.items]
+            ids = [item.request_id for item in items]
             report(f"the answers of a batch cannot be sent: {error}", None, ids)
-            shared.drop(answers)
-            answers = [error_answer(ResultNotEncodable())] * len(message.items)
-            reply = Reply(message.batch, answers, *result.times, shared.let_go(), is_last)
+            shared.drop(reply.answers)
+            reply.answers = [error_answer(ResultNotEncodable())] * len(items)
+            reply.held, reply.responses, reply.steps = shared.let_go(), {}, {}
+            reply.sizes, reply.trace = [], None
             frame = encode_frame(reply, self._buffer)
         self._send(channel, frame)
 

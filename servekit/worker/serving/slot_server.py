@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that holds several requests at a time, each in a slot of the front-end.
 
-Requests for methods that answer batches are answered at once: those that have arrived together are
-a batch.
+Requests for methods that answer batches are answered at once: those that have arrived together from
+one front-end are a batch.
 """
 
 import os
@@ -10,9 +10,8 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 from servekit.errors import ResultNotEncodable
-from servekit.ipc.batches import EnvelopePart, Freed, Open, Part, Parts, Slab
+from servekit.ipc.batches import EnvelopePart, Freed, Open, Part, Parts, Slab, SlotsReply
 from servekit.ipc.channel import encode_frame
-from servekit.worker.prediction.batch_result import BatchResult
 from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.predictor import Predictor
@@ -22,7 +21,7 @@ from servekit.worker.serving.batch_answer import answer_with
 from servekit.worker.serving.batch_server import PROTOCOL_OF, BatchServer
 from servekit.worker.transport.channel import FrontEndChannel
 
-__all__ = ["ALIVE_S", "SlotServer", "parts_of"]
+__all__ = ["ALIVE_S", "SlotServer"]
 
 ALIVE_S = 0.5  #: a front-end gets a message at least so often while it waits for answers
 
@@ -42,9 +41,10 @@ class SlotServer(BatchServer):
 
     def _serve(self, timeout_ms: int | None = None) -> None:
         super()._serve(timeout_ms)
-        while self._whole:
-            batch, self._whole = self._whole[: self._slots], self._whole[self._slots :]
-            self._answer(batch)
+        whole, self._whole = self._whole, ()
+        for channel in dict.fromkeys(each.channel for each in whole):
+            if channel.sock.fileno() >= 0:
+                self._answer(channel, [each for each in whole if each.channel is channel])
 
     def _open(self, channel: FrontEndChannel, message: Open) -> None:
         self._heap.work()
@@ -70,20 +70,16 @@ class SlotServer(BatchServer):
     ) -> bool:
         """Hold *item* in a slot, unless *found* answers batches; return whether it does."""
 
-    def _answer(self, batch: tuple[WholeRequest, ...]) -> None:
-        """Answer requests as a batch."""
-        items = [each.item for each in batch]
+    def _answer(self, channel: FrontEndChannel, batch: list[WholeRequest]) -> None:
+        """Answer requests of one front-end as a batch: at most as many as there are slots."""
+        items, streams = [each.item for each in batch], [each.stream for each in batch]
         is_of_protocols = any(map(PROTOCOL_OF, items))
         speaker = self._enveloped if is_of_protocols else self._loaded.methods.of(items)
-        recorder = self._recorder_of(batch[0].channel, items)
-        result = answer_with(recorder, speaker, items, 0, None)
+        result = answer_with(self._recorder_of(channel, items), speaker, items, 0, None)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving |= speaker.is_leaving
-        for channel in dict.fromkeys(each.channel for each in batch):
-            if channel.sock.fileno() >= 0:
-                streams = [each.stream if each.channel is channel else 0 for each in batch]
-                self._send_parts(channel, parts_of(channel, streams, result, outputs=1))
+        self._reply(channel, SlotsReply(streams[0], streams=streams), result, items)
 
     def _send_parts(self, channel: FrontEndChannel, parts: list[Part]) -> None:
         try:
@@ -102,27 +98,3 @@ class SlotServer(BatchServer):
                 channel.shared.drop([part.end])
             end = error_answer(ResultNotEncodable())
             return encode_frame(Parts([Part(part.stream, "", b"", 0, end)]), self._buffer)
-
-
-def parts_of(
-    channel: FrontEndChannel, streams: list[int], result: BatchResult, outputs: int
-) -> list[Part]:
-    """Return the only parts of requests, which *result* answers.
-
-    :param streams: their numbers on *channel*; 0 for a request of another one.
-    :param outputs: how many each of them counts as outputs of streams.
-    """
-    places = [place for place, stream in enumerate(streams) if stream]
-    answers = [result.answers[place] for place in places]
-    pieces = {at: result.pieces[each] for at, each in enumerate(places) if each in result.pieces}
-    ends, responses = channel.shared.lay_out(answers, pieces), result.responses
-    return [
-        Part(
-            *(streams[place], "", b"", outputs, end),
-            responses.get(place),
-            result.steps,
-            result.times,
-            result.trace,
-        )
-        for place, end in zip(places, ends, strict=True)
-    ]
