@@ -15,7 +15,17 @@ from servekit_archiver import Manifest
 
 from servekit.ipc.arena import Arena
 from servekit.ipc.arena_reader import ArenaReader
-from servekit.ipc.batches import Item, MethodCall, Predict, ReplyMessage, Slab, Welcome
+from servekit.ipc.batches import (
+    Item,
+    MethodCall,
+    Part,
+    Parts,
+    Predict,
+    ReplyMessage,
+    Slab,
+    SlotsReply,
+    Welcome,
+)
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import FrameReader, encode_frame, send_first
 from servekit.ipc.control import Launch, Ready, Stop, WorkerMessage
@@ -45,6 +55,14 @@ def item(
 def run(*names):
     """Return the calls of methods named as ``STAGE``, ``STAGE.METHOD`` or ``.METHOD``."""
     return tuple(MethodCall(*name.split(".")) for name in names)
+
+
+def parts_of(message: ReplyMessage) -> list[Part]:
+    """Return what *message* says of requests in slots; a batch as the ends of its members."""
+    if isinstance(message, SlotsReply):
+        answered = zip(message.streams, message.answers, strict=True)
+        return [Part(each, "", b"", 0, end, trace=message.trace) for each, end in answered]
+    return message.parts if isinstance(message, Parts) else []
 
 
 def manifest_of(service: str, **keys) -> bytes:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from servekit.errors import RequestError, error_class
 from servekit.frontend.exchange.answer_checks import check_fields, media_types
-from servekit.ipc.batches import VALUE, Open, Parts
+from servekit.ipc.batches import VALUE, Open
 from servekit.ipc.batches import VALUES as VALUES_TYPE
 from tests.services.odd import VALUES
-from tests.worker.worker_process import Worker, item, run
+from tests.worker.worker_process import Worker, item, parts_of, run
 
 PARTS = {
     "response": ("output", "status", "headers", "content_type"),
@@ -165,7 +165,7 @@ def test_an_output_of_a_stream_may_be_of_any_type(start, service, accept):
 def end_of(channel, stream):
     while True:
         for message in channel.receive_some():
-            for part in message.parts if isinstance(message, Parts) else ():
+            for part in parts_of(message):
                 if part.stream == stream and part.end is not None:
                     return part.end
 
@@ -257,4 +257,4 @@ def test_an_answer_that_no_frame_can_hold_is_an_error_beside_streams(start):
     for number, (value, error) in enumerate([("odd", "ResultNotEncodable"), (1, "")], 1):
         channel.send(Open(number, 0, item(value, calls=run(".whole")), math.inf))
         assert end_of(channel, number)[0] == error
-    assert "an answer cannot be sent" in worker.log.read_text()
+    assert "the answers of a batch cannot be sent" in worker.log.read_text()

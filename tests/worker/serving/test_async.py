@@ -8,11 +8,11 @@ from time import monotonic
 
 import pytest
 
-from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong, ProtocolCall
+from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong, ProtocolCall, SlotsReply
 from servekit.ipc.calls import CallAnswer, CallRequest, CancelCall
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.worker.codecs.value import value as codec
-from tests.worker.worker_process import PATIENCE_S, item, run
+from tests.worker.worker_process import PATIENCE_S, item, parts_of, run
 
 JSON = "application/json"
 SAMPLES = "tests.worker.envelopes.samples"
@@ -40,10 +40,9 @@ class Requests:
                 self.take(message)
 
     def take(self, message):
-        if not isinstance(message, Parts):
+        if not isinstance(message, Parts | SlotsReply):
             self.others.append(message)
-            return
-        for part in message.parts:
+        for part in parts_of(message):
             error, media_type, body = part.end
             self.parts[part.stream] = part
             self.ends[part.stream] = (error or media_type, self.channel.bytes_of(body))

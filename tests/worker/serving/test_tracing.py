@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from servekit.ipc.batches import Open, Parts
-from tests.worker.worker_process import item, run
+from servekit.ipc.batches import Open
+from tests.worker.worker_process import item, parts_of, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -32,8 +32,8 @@ def ask(start):
         found = {}
         while len(found) < len(items):
             for message in channel.receive_some():
-                parts = message.parts if isinstance(message, Parts) else []
-                found |= {part.stream: part.trace for part in parts if part.end is not None}
+                ends = [part for part in parts_of(message) if part.end is not None]
+                found |= {part.stream: part.trace for part in ends}
         return [found[number] for number in sorted(found)]
 
     return ask_slots

@@ -7,8 +7,8 @@ from time import monotonic
 
 import pytest
 
-from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong, ProtocolCall
-from tests.worker.worker_process import item, run
+from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong, ProtocolCall, SlotsReply
+from tests.worker.worker_process import item, parts_of, run
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -37,11 +37,11 @@ class Streams:
 
     def receive(self):
         for message in self.channel.receive_some():
-            assert isinstance(message, Parts)
-            self.take(message.parts)
+            self.take(message)
 
-    def take(self, parts):
-        for part in parts:
+    def take(self, message):
+        assert isinstance(message, Parts | SlotsReply)
+        for part in parts_of(message):
             assert part.stream not in self.ends, "a part after the end"
             self.pieces[part.stream].append(part.body)
             if part.outputs and part.media_type:
@@ -312,7 +312,7 @@ def test_large_body_is_given_back_at_once(streams):
         messages += found.channel.receive_some()
     assert messages.pop(0) == Freed([slab.offset])
     for message in messages:
-        found.take(message.parts)
+        found.take(message)
     found.wait_for()
     assert b"".join(found.found[1]) == b'data: "a"\n\ndata: "b"\n\n'
 
