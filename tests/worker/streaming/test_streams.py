@@ -304,7 +304,7 @@ def test_large_body_is_given_back_at_once(streams):
     found = streams("streams:GeneratorPredict")
     slab = found.channel.lay_out(b'"ab"')
     found.opened += 1
-    found.found[1] = []
+    found.found[1], found.pieces[1] = [], []
     found.channel.send(Open(1, 0, item(slab, accept=EVENTS), math.inf))
 
     messages = []
