@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "SHARE", "Key", "Places", "Record", "Share", "offset_of", "records"]
 
 Key = tuple[str, ...]
-Places = tuple[int, ...]  #: of some numbers of a record
+Places = tuple[int, ...]  #: where some numbers of a record are
 
 HEAD: Final = mmap.PAGESIZE  #: before the shares: a number that is odd while one is merged
 SHARE: Final = 16 << 20  #: bytes of a share; pages are taken when they are written

@@ -4,7 +4,7 @@
 from types import SimpleNamespace
 
 from servekit.extension import BaseExchange, HttpRequest, HttpResponse
-from servekit.frontend.batching.batch_answers import answer_batch
+from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.routing.indirect import start

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.errors import DeadlineExceeded
-from servekit.frontend.batching.batch_answers import answer_batch
+from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.task_route import make_task
 from servekit.ipc.batches import Item, Reply
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 
-from servekit.frontend.batching.batch_answers import answer_batch
+from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.replies import count_stages
 from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.metrics import counters as metrics

@@ -102,7 +102,7 @@ def _found(shelf: Shelf, name: str) -> RecordingOrder:
 def _calls(shelf: Shelf, name: str, after: str, front_ends: int) -> bytes:
     """Return a page of calls as JSON: it can be long, and is encoded in the thread."""
     order = _found(shelf, name)
-    is_complete = shelf.marks(order, OVER) >= front_ends  # what they have written is read below
+    is_complete = shelf.marks(order, OVER) >= front_ends  # all of it is read below
     try:
         places = read_json(after, dict[str, int])
         lines, places = shelf.read(order, places)

@@ -11,7 +11,7 @@ import msgspec
 
 from servekit.errors import ServekitError, problem_of
 from servekit.extension.http import NO_LENGTH, HttpResponse
-from servekit.frontend.batching.batch_answers import answer_batch
+from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.replies import count_stages, error_from, timing_of
 from servekit.frontend.exchange.answer_checks import media_types
 from servekit.ipc.batches import Reply

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, WorkerLost
-from servekit.frontend.batching.batch_answers import BatchAnswers
+from servekit.frontend.batching.batch_slot import BatchAnswers
 from servekit.frontend.batching.liveness import overtime
 from servekit.frontend.batching.stream import StreamedResponse
 from servekit.ipc.batches import Open, Parts, SlotsReply

@@ -158,7 +158,7 @@ class Operations:
             if model is not None:
                 model.is_changed = True
             self.save()
-            await self._spread()  # who reads "done" is answered by what has changed
+            await self._spread()  # a client that reads "done" is answered by what has changed
             progress.done()
             self._count(progress)
             self.server.registry.reporter.notice(notices.operation_done(progress.row))

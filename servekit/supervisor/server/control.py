@@ -35,7 +35,7 @@ class FrontEndLink:
     def send(self, table: Table, number: int = 0) -> None:
         """Send what has changed in *table*; all of it in place of updates that it has not got.
 
-        :param number: that it shall confirm, if it has not.
+        :param number: that it has to confirm, if it has not.
         """
         known = {} if self.channel.has_queued else self._known
         confirm = number if number > self.taken else 0
@@ -64,7 +64,7 @@ class ControlSocket:
         self._on_ready = on_ready
         self._on_report = on_report
         self._links: list[FrontEndLink] = []
-        self._number = 0  #: of the newest table that somebody waits for
+        self._number = 0  #: the newest table that somebody waits for
         self._confirmed = Conditions()
         self._listener = bind_unix(path)
         self._listener.setblocking(False)
