@@ -246,7 +246,10 @@ class BatchServer:
         try:
             channel.sock.sendall(frame)
         except OSError:
-            self._close(channel)
+            pass
+        else:
+            return
+        self._close(channel)  # not above: an error in it would be told with both tracebacks
 
     def _close(self, channel: FrontEndChannel) -> None:
         descriptor = channel.sock.fileno()
