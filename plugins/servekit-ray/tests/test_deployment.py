@@ -162,9 +162,14 @@ def test_a_url_is_loaded_anew_by_each_server(deployments, greeter, tmp_path):
 def test_replicas_share_the_gpus_that_ray_has_assigned(deployments, greeter):
     deployment = deployments(greeter(greeting="{DEVICE}", seconds=0.2), gpus=2, replicas=2)
     [url] = deployment.urls()
-    with ThreadPoolExecutor(4) as threads:
-        answers = {*threads.map(greet, [url] * 12)}
+    answers = set()
 
+    def are_two():  # the second replica may still be starting
+        answers.update(threads.map(greet, [url] * 12))
+        return len(answers) == 2
+
+    with ThreadPoolExecutor(4) as threads:
+        wait_until(are_two, "both replicas answer")
     assert answers == {"0, Ada", "1, Ada"}
 
 
