@@ -50,19 +50,30 @@ class Scraper:
         with (directory / "prometheus.log").open("w") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
+    def wait_ready(self):
+        """Wait until it answers queries."""
+        wait_until(lambda: self._get("/-/ready")[0] == 200, "Prometheus does not start")
+
     def value(self, query):
         """Return the value of *query*, 0 if there is none."""
-        connection = http.client.HTTPConnection(self._address, timeout=10)
-        try:
-            connection.request("GET", f"/api/v1/query?{urlencode({'query': query})}")
-            found = json.loads(connection.getresponse().read())["data"]["result"]
-        except OSError:  # it starts
-            return 0.0
-        finally:
-            connection.close()
+        status, body = self._get(f"/api/v1/query?{urlencode({'query': query})}")
+        assert status == 200, body
+        found = json.loads(body)["data"]["result"]
         numbers = [float(each["value"][1]) for each in found]
         assert len(numbers) <= 1, f"{query}: {found}"
         return sum(number for number in numbers if number == number)  # NaN: no batch, no time
+
+    def _get(self, target):
+        """Return status and body; 0 while nobody listens."""
+        connection = http.client.HTTPConnection(self._address, timeout=60)
+        try:
+            connection.request("GET", target)
+            answered = connection.getresponse()
+            return answered.status, answered.read()
+        except OSError:
+            return 0, b""
+        finally:
+            connection.close()
 
     def stop(self):
         self._process.terminate()
@@ -124,6 +135,7 @@ def test_the_queries_rise_with_the_queue_and_fall_after_it(tmp_path, rendered, q
         pod = stage.deployment.pods[0]
         scraper = Scraper(tmp_path, [pod], "digits")
         stack.callback(scraper.stop)
+        scraper.wait_ready()
 
         def wait_high(wait_s):
             def is_high():

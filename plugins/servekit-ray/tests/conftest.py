@@ -17,8 +17,12 @@ from servekit.errors import StartupError
 #: files that a Ray node waits for at its start, at most for 15 s, which its agents exceed on a
 #: busy machine; -1: there is no such port
 PORTS = ("metrics_agent_port", "dashboard_agent_listen_port", "metrics_export_port")
-#: a driver waits for ever if its first workers have not registered by then (a minute)
-PATIENCE = {"RAY_worker_register_timeout_seconds": "600"}
+#: a driver waits for ever if its first workers have not registered by then (a minute); a node that
+#: leaves checks of its health unanswered for so long (10 s) is lost, and with it its GPUs
+PATIENCE = {
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_health_check_timeout_ms": "60000",
+}
 NODE = {"num_cpus": 4, "object_store_memory": 100 << 20}
 SERVICE = """\
 import os

@@ -22,7 +22,7 @@ def command(cluster):
             [*whole, "--address", cluster.address],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
         )
         assert done.returncode == status, done.stderr
@@ -57,7 +57,7 @@ def test_ctrl_c_leaves_no_half_of_a_deployment(cluster, command, greeter):
     while command_fails(command):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
+    process.communicate(timeout=400)
 
     assert process.returncode == 130
     assert command_fails(command)
