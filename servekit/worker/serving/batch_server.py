@@ -249,7 +249,7 @@ class BatchServer:
             pass
         else:
             return
-        self._close(channel)  # not above: an error in it would be told with both tracebacks
+        self._close(channel)  # not above: its errors would come with both tracebacks
 
     def _close(self, channel: FrontEndChannel) -> None:
         descriptor = channel.sock.fileno()
