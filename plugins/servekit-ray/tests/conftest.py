@@ -87,6 +87,12 @@ def cluster():
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture
+def gpus(cluster):
+    """Add a Ray node with two GPUs: the test of lost nodes may have ended the one there was."""
+    cluster.add_node(**node(), num_gpus=2)
+
+
 def node():
     """Return the arguments of a Ray node."""
     with socket.create_server(("127.0.0.1", 0)) as free:

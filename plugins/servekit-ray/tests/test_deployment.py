@@ -159,6 +159,7 @@ def test_a_url_is_loaded_anew_by_each_server(deployments, greeter, tmp_path):
     assert [greet(each) for each in deployment.urls()] == ["Welcome, Ada"] * 2
 
 
+@pytest.mark.usefixtures("gpus")
 def test_replicas_share_the_gpus_that_ray_has_assigned(deployments, greeter):
     deployment = deployments(greeter(greeting="{DEVICE}", seconds=0.2), gpus=2, replicas=2)
     [url] = deployment.urls()
