@@ -55,7 +55,7 @@ class Scraper:
         wait_until(lambda: self._get("/-/ready")[0] == 200, "Prometheus does not start")
 
     def value(self, query):
-        """Return the value of *query*, 0 if there is none."""
+        """Return the value of *query*, or 0 if nothing matches."""
         status, body = self._get(f"/api/v1/query?{urlencode({'query': query})}")
         assert status == 200, body
         found = json.loads(body)["data"]["result"]

@@ -44,7 +44,7 @@ from servekit.settings import Settings
 from .fork_server import ForkedProcess, ForkServer
 
 WAIT_S = 60.0
-PATIENT = {"header_timeout": 60.0, "body_timeout": 60.0}  #: a busy machine is no slow client
+PATIENT = {"header_timeout": 60.0, "body_timeout": 60.0}  #: longer than a busy machine takes
 
 
 class ScriptedWorker:

@@ -233,7 +233,7 @@ def test_rules_are_evaluated_and_a_crash_is_an_alert(prometheus):
         groups = prometheus.get("rules")["groups"]
         return {rule["health"] for group in groups for rule in group["rules"]}
 
-    alert, *_ = wait_until(crashed, "there is no alert")
+    alert, *_ = wait_until(crashed, "no alert fires")
     wait_until(lambda: health() == {"ok"}, "some rules have not been evaluated, or fail")
     rate = "model:servekit_requests:rate5m"
     wait_until(lambda: numbers(prometheus.result(rate)), f"there is no {rate}")

@@ -530,7 +530,7 @@ def test_streams_beyond_what_was_said_are_refused(front_end, peer):
 
 @pytest.fixture
 def at_once(hasty):
-    """Return a peer with what it sends when it connects: a slow machine is no slow client."""
+    """Return a peer with what it sends when it connects: even a busy machine is in time."""
     with ExitStack() as stack:
 
         def connect(settings=None, send=lambda _peer: None):

@@ -149,7 +149,7 @@ def controller_name(deployment: str) -> str:
 def find_controller(deployment: str) -> Any:
     """Return the controller of a deployment.
 
-    :raises StartupError: there is none.
+    :raises StartupError: the cluster has no such deployment.
     """
     import ray
 

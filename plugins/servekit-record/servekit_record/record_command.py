@@ -227,8 +227,7 @@ def _end_from_now() -> tuple[float, float]:
 
 def _has_more(page: dict[str, Any], latest: float) -> bool:
     """Whether calls that were recorded may follow *page*."""
-    is_late = not page.get("is_complete", True)  # servers before 0.2 do not say it
-    return bool(page["lines"]) or (is_late and monotonic() < latest)
+    return bool(page["lines"]) or (not page["is_complete"] and monotonic() < latest)
 
 
 def _clear_progress() -> None:

@@ -40,7 +40,7 @@ class Snapshot(msgspec.Struct):
 def describe_store(directory: Path) -> dict[str, Any] | None:
     """Return the archive of the model in *directory*, and what its configuration says of it.
 
-    ``None`` if there is no archive.
+    A directory without an archive gives ``None``.
 
     :raises BootError: there are several models, or the configuration is not valid.
     """

@@ -37,7 +37,7 @@ class ArrivingRequest:
 
     @property
     def bodies(self) -> object:
-        """Return the pressure: it lies in no arena, and is no response."""
+        """Return the pressure: the request lies outside the arenas."""
         return self._pressure
 
     def hold(self, held: int, moved: int, left: int = -1, elsewhere: int = 0) -> bool:

@@ -134,7 +134,7 @@ class InflatedBody:
         """Return the next piece. In any thread.
 
         :raises BodyTooLarge: the content has more bytes than the limit.
-        :raises QueueFull: there is no memory for it.
+        :raises QueueFull: too little memory is left for it.
         """
         piece = next(self._pieces)
         more = len(piece) if self._size else 0

@@ -14,7 +14,7 @@ __all__ = ["check_users", "standard_output"]
 def check_users(settings: Settings, models: int) -> None:
     """Check that there is a user for the workers of each model.
 
-    :raises StartupError: there is none.
+    :raises StartupError: a user does not exist.
     """
     for number in range(models):
         find_user(user_of_model(settings.worker_user, number, models))

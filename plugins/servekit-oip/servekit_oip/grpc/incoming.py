@@ -152,7 +152,7 @@ class IncomingMessages:
     def _make_room(self, size: int, begun: bytes) -> None:
         """Continue a large message in the shared memory of its model.
 
-        :raises GrpcError: there is no memory for it.
+        :raises GrpcError: too little memory is left for it.
         """
         request = None if self._is_compressed else self._find(begun[:size])
         if request is not None and request.route.bodies.fits(size):
