@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A front-end at the process edge: says that it is ready, and leaves when told to."""
+"""A front-end at the process edge: says that it is ready, and leaves when told to.
+
+``FRONT_END_GATE`` names a file that it waits for, if set.
+"""
 
 import argparse
 import os
@@ -27,6 +30,8 @@ act = os.environ.get("FRONT_END_ACT", "")
 if act == "broken":
     sys.exit("no gevent here")
 signal.signal(signal.SIGTERM, signal.SIG_IGN if act == "stubborn" else lambda *_: sys.exit(0))
+while (gate := os.environ.get("FRONT_END_GATE")) and not Path(gate).exists():
+    time.sleep(0.01)
 control = socket.socket(socket.AF_UNIX)
 control.connect(str(args.run_dir / "control.sock"))
 control.sendall(encode_frame(FrontEndReady(os.getpid())))

@@ -228,6 +228,26 @@ def test_stopped_worker_can_be_hung_too(start, model):
     assert not is_alive(pid)
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_worker_lost_while_the_server_starts_is_replaced(start, model, tmp_path, number):
+    """The model has loaded: the start waits for the next worker instead of failing."""
+    gate = tmp_path / "gate"
+    server = start(model(), FRONT_END_GATE=str(gate))
+    os.kill(server.wait_for("worker_ready")["pid"], number)
+    server.wait_for("worker_ready", generation=2)
+    gate.touch()
+
+    assert server.wait_for("serving")["failed"] == []
+
+
+def test_worker_that_ends_again_and_again_fails_the_start(start, model, tmp_path):
+    server = start(model(act="crash later"), FRONT_END_GATE=str(tmp_path / "never"))
+
+    assert server.wait_exit() == 3
+    assert server.messages()[-1] == "no model could be loaded"
+    assert len([e for e in server.events if e["event"] == "worker_exited"]) == 5
+
+
 def test_old_report_does_not_kill_the_replacement(start, model):
     server = start(model())
     server.wait_for("serving")

@@ -82,8 +82,8 @@ class Replica:
         self.generation = 0
         self.state = State.STARTING
         self.reason = "loading"
-        self.has_settled = False  #: a worker has been ready, or could not be loaded
         self._has_served = False
+        self._has_failed = False  #: its last worker was never ready, and nobody killed it
 
     @property
     def row(self) -> ReplicaRow:
@@ -101,6 +101,14 @@ class Replica:
             self.stage,
             sorted(self.pids - {pid}),
         )
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether its load is over: a worker serves, could not be loaded, or is not wanted.
+
+        A worker that was ready and is gone says nothing of the next one, which is awaited.
+        """
+        return self._has_failed or self.state not in {State.STARTING, State.BACKOFF}
 
     @property
     def pid(self) -> int | None:
@@ -172,14 +180,14 @@ class Replica:
         if self.state is State.SERVING:
             self._set_timer(None)
             self.reason = ""
-            self.has_settled = self._has_served = True
+            self._has_served, self._has_failed = True, False
             self._owner.ready(self, ready)
             self._owner.end_turn(self)
 
     def _exited(self, ended: Exit) -> None:
         self._worker = None
         self._set_timer(None)
-        self.has_settled = self.has_settled or not ended.is_killed
+        self._has_failed |= self.state is State.STARTING and not ended.is_killed
         self.reason = ended.reason or f"exited with {ended.exit_code}"
         self.state = advance(self.state, Event.EXITED)
         wait = None
