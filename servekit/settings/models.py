@@ -9,13 +9,14 @@ from pathlib import Path
 from stat import S_ISREG
 
 from servekit.errors import StartupError
-from servekit.settings.deployments import Deployment
+from servekit.settings.deployments import Deployment, ReplicaRange
 from servekit.settings.fields import Settings
 from servekit.settings.values import did_you_mean, is_url, shown_url, split_class, split_model
 
 __all__ = [
     "ModelSource",
     "deployments_of",
+    "expected_replicas",
     "find_models",
     "model_sources",
     "name_clash",
@@ -165,6 +166,13 @@ def deployments_of(settings: Settings, name: str) -> list[Deployment]:
     if settings.replicas:
         found.insert(0, Deployment(source="--replicas", replicas=settings.replicas))
     return found
+
+
+def expected_replicas(settings: Settings, name: str) -> int:
+    """Return how many replicas a model has that is not prepared yet, as far as *settings* say."""
+    said = [each.replicas for each in deployments_of(settings, name) if each.replicas is not None]
+    last = said[-1] if said else 1
+    return last.min if isinstance(last, ReplicaRange) else last
 
 
 def unknown_model(settings: Settings, names: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from servekit.ipc.control import Hung
 from servekit.ipc.table import PREPARING, ModelRow
 from servekit.settings.deployments import Replicas
-from servekit.settings.models import ModelSource
+from servekit.settings.models import ModelSource, expected_replicas
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.loader import Loader
 from servekit.supervisor.models.model_version import ModelVersion
@@ -72,9 +72,9 @@ class Model:
     @property
     def replica_count(self) -> int:
         """Number of replicas that it has, or will have as far as is known."""
-        if self.versions.default is None:
-            return 0 if self.failure else self._host.settings.replicas or 1
-        return sum(each.size for each in self.versions.served if not each.is_asleep)
+        if self.versions.default is None and not self.failure:
+            return self.versions.size or expected_replicas(self._host.settings, self.name)
+        return self.versions.size
 
     @property
     def is_loaded(self) -> bool:

@@ -176,4 +176,5 @@ class ModelRegistry:
 
     def total_replicas(self) -> int:
         """Return how many workers there will be, as far as that is known."""
-        return sum(model.replica_count for model in self._models)
+        newcomers = sum(model.versions.size for model in self._hidden)
+        return newcomers + sum(model.replica_count for model in self._models)

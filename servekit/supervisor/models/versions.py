@@ -40,6 +40,12 @@ class Versions:
         """Those that requests can reach, the default first."""
         return [*([self.default] if self.default else []), *self.others]
 
+    @property
+    def size(self) -> int:
+        """How many replicas it has, or will have: one on trial takes the place of the default."""
+        first = next((each for each in self._hidden if each.is_trial), self.default)
+        return sum(each.size for each in [first, *self.others] if each and not each.is_asleep)
+
     def is_kept(self, version: ModelVersion) -> bool:
         """Whether *version* is loaded, and not about to leave."""
         return version in self.served or version in self._hidden
@@ -69,16 +75,16 @@ class Versions:
 
         :raises OSError: its sockets cannot be made; there is no version then.
         """
+        prepared, self.default = first.prepared, first  # counted when threads are shared out
         try:
-            prepared = first.prepared
             if prepared.on_demand or (prepared.may_sleep and self._host.memory.lacks(first)):
                 first.is_asleep = True
             else:
                 first.launch()
         except OSError:
+            self.default = None
             first.close()
             raise
-        self.default = first
 
     def hide(self, candidate: ModelVersion) -> None:
         """Take *candidate* in, on trial: no request reaches it until ``publish``."""

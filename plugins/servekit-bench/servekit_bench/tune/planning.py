@@ -54,6 +54,10 @@ class TuneLimits:
     memory_bytes: int
     max_replicas: int
 
+    def share(self, replicas: int) -> int:
+        """Return how many threads each of *replicas* gets from the server, if nothing is set."""
+        return max(1, self.cores // replicas)
+
 
 @dataclass(slots=True)
 class Costs:
@@ -86,7 +90,7 @@ class Costs:
 
     def _probe_of(self, candidate: Candidate, limits: TuneLimits) -> Probe:
         """Return the probe with the threads that a replica has: its share, if nothing is set."""
-        share = max(1, limits.cores // candidate.replicas)
+        share = limits.share(candidate.replicas)
         if candidate.threads or candidate.replicas == 1 or share not in self.probes:
             return self.probes[candidate.threads]
         return self.probes[share]
@@ -120,6 +124,7 @@ def plan(goal: Goal, limits: TuneLimits, costs: Costs, own: Candidate) -> TunePl
         Candidate(max_batch_size=size, replicas=replicas, threads=threads)
         for threads, known in costs.choices.items()
         for replicas in _counts(known, limits, found.avoided)
+        if threads != limits.share(replicas)  # it has them anyway
         for size in _sizes(known, goal, own)
         if known.bytes_of(size) * replicas <= FILLED * limits.memory_bytes
     ]

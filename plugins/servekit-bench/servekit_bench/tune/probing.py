@@ -12,6 +12,7 @@ from servekit_bench.targets import TargetOptions
 from servekit_bench.tune.bursts import BurstClient
 from servekit_bench.tune.candidate import Candidate
 from servekit_bench.tune.costs import BatchTime, CostCurve
+from servekit_bench.tune.machine import usable_cores
 from servekit_bench.tune.serving import ServerUsage, Serving, serving
 
 __all__ = ["LARGEST", "Probe", "ProbeOrder", "probe"]
@@ -116,10 +117,11 @@ class _Probing:
     def _found(self, before: ServerUsage, batches: list[BatchTime]) -> Probe:
         after = self._served.usage()
         busy_s = sum(each.total_s for each in batches)
+        cpu = (after.worker_cpu_s - before.worker_cpu_s) / busy_s if busy_s else 0.0
         return Probe(
             threads=self._order.threads,
             curve=CostCurve(batches),
-            cpu=(after.worker_cpu_s - before.worker_cpu_s) / busy_s if busy_s else 0.0,
+            cpu=min(cpu, usable_cores()),  # threads that wait for work spin for a while
             idle_bytes=before.worker_bytes,
             memory=self._memory,
             failing=self._failing,
