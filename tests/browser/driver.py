@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from select import select
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -37,9 +38,12 @@ class Browser:
         commands, answers = (fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in (given, told))
         # it reads commands at the descriptor 3, and writes answers at 4
         start = f'exec "$0" "$@" 3<&{commands} 4>&{answers}'
+        # it leaves a folder with sockets, whose paths have to be short
+        self._scratch = TemporaryDirectory(prefix="sk", ignore_cleanup_errors=True)
         self._process = subprocess.Popen(
             ["bash", "-c", start, str(CHROMIUM), f"--user-data-dir={profile}", *OPTIONS],
             pass_fds=(commands, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=os.environ | {"TMPDIR": self._scratch.name},
         )  # fmt: skip
         for descriptor in (given, told, commands, answers):
             os.close(descriptor)
@@ -94,6 +98,7 @@ class Browser:
         finally:
             self._process.kill()
             self._process.wait()
+            self._scratch.cleanup()
             os.close(self._write)
             os.close(self._read)
 
