@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,13 +21,15 @@ from servekit_mlflow.description import fragment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from servekit.extension import RequestHead, Server
+    from servekit.extension import ModelView, RequestHead, Server
 
 __all__ = ["MLflowProtocol"]
 
 TASK: Final = "mlflow"
 JSON: Final = "application/json"
+MLMODEL: Final = "MLmodel"  #: the file that makes a directory an MLflow model
 #: the distributions that MLflow may be installed as
 DISTRIBUTIONS: Final = ("mlflow-skinny", "mlflow")
 ERROR_CODES: Final = {
@@ -52,7 +55,7 @@ class MLflowProtocol(Protocol):
     def __init__(self, server: Server) -> None:
         """Answer for the models of *server*."""
         self._server, self._version = server, _mlflow_version()
-        self._seen: Mapping[str, Any] | None = None
+        self._seen: Mapping[str, ModelView] | None = None
         self._names: list[str] = []
 
     def find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError | None:
@@ -61,7 +64,7 @@ class MLflowProtocol(Protocol):
         if not names:
             return None
         if head.path == b"/invocations":
-            return _invocation(head, names)
+            return self._invocation(head, names)
         if head.method not in (b"GET", b"HEAD"):
             return MethodNotAllowed("allowed here: GET, HEAD", allow="GET, HEAD")
         if head.path == b"/version":
@@ -69,18 +72,23 @@ class MLflowProtocol(Protocol):
         return self._health(head)
 
     def _models(self) -> list[str]:
-        """Return the names of the models of MLflow."""
+        """Return the names of the models of MLflow, loaded or not."""
         models = self._server.models
         if models is not self._seen:
-            self._seen, self._names = (
-                models,
-                [
-                    name
-                    for name, each in models.items()
-                    if each.interface is not None and each.interface.task == TASK
-                ],
-            )
+            names = [name for name, view in models.items() if _is_own(view)]
+            self._seen, self._names = models, names
         return self._names
+
+    def _invocation(self, head: RequestHead, names: list[str]) -> PredictionCall | ServekitError:
+        if head.method != b"POST":
+            return MethodNotAllowed("allowed here: POST", allow="POST")
+        if len(names) > 1:
+            paths = ", ".join(f"/{name}/invocations" for name in sorted(names))
+            text = f"there are several MLflow models; send the request to one of {paths}"
+            return RouteNotFound(text)
+        if self._server.models[names[0]].interface is None:
+            return NotReady()  # its endpoints are not known yet
+        return PredictionCall(model=names[0], endpoint="invocations")
 
     def _health(self, head: RequestHead) -> HttpResponse | ServekitError | None:
         """Return what MLflow says of a server that is ready.
@@ -105,13 +113,19 @@ class MLflowProtocol(Protocol):
         return fragment(document, {name: self._server.models[name] for name in self._models()})
 
 
-def _invocation(head: RequestHead, names: list[str]) -> PredictionCall | ServekitError:
-    if head.method != b"POST":
-        return MethodNotAllowed("allowed here: POST", allow="POST")
-    if len(names) > 1:
-        paths = ", ".join(f"/{name}/invocations" for name in sorted(names))
-        return RouteNotFound(f"there are several MLflow models; send the request to one of {paths}")
-    return PredictionCall(model=names[0], endpoint="invocations")
+def _is_own(view: ModelView) -> bool:
+    """Whether *view* is a model of MLflow, also before its first worker is ready."""
+    if view.interface is not None:
+        return view.interface.task == TASK
+    return view.directory is not None and _has_mlmodel(view.directory)
+
+
+@lru_cache(maxsize=256)  # front-ends ask again at every change of their models
+def _has_mlmodel(directory: Path) -> bool:
+    try:
+        return (directory / MLMODEL).is_file()
+    except OSError:
+        return False
 
 
 def _mlflow_version() -> str:

@@ -164,6 +164,18 @@ def test_health_is_never_claimed(models):
     assert len(set(found.values())) == 1 or found["/ping"] == 503
 
 
+def test_a_model_without_workers_leaves_a_server_healthy(models):
+    asleep = {"set": "regression.replicas=0"}
+    with ServedModel(models / "iris", models / "regression", **asleep) as served:
+        served.wait_ready()
+        found = [served.get(path) for path in ("/ping", "/health")]
+        several = served.post("/invocations", b'{"inputs": []}')
+
+    assert [(each.status, each.body) for each in found] == [(200, b"\n")] * 2
+    assert several.status == 404
+    assert "/iris/invocations, /regression/invocations" in several.json()["message"]
+
+
 def test_rows_on_the_own_route(iris):
     fields = {"Authorization": "Bearer secret-token"}
     response = iris.post("/iris/predict", json.dumps(RECORDS[1]).encode(), headers=fields)

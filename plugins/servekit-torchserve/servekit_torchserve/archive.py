@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArchivedModel",
     "TorchManifest",
+    "is_archive",
     "manifest_content",
     "parse_manifest",
     "read_manifest",
@@ -68,6 +70,15 @@ def read_manifest(directory: Path) -> TorchManifest | None:
     """Return the manifest of an unpacked archive; ``None`` if it is not one of TorchServe."""
     content = manifest_content(directory)
     return parse_manifest(content) if content is not None else None
+
+
+@lru_cache(maxsize=256)  # front-ends ask again at every change of their models
+def is_archive(directory: Path) -> bool:
+    """Whether *directory* is an unpacked archive of TorchServe that can be read."""
+    try:
+        return read_manifest(directory) is not None
+    except OSError:
+        return False
 
 
 def manifest_content(directory: Path) -> bytes | None:

@@ -92,12 +92,12 @@ def register_services() -> Mapping[str, str]:
 def register_protocols(server: Server) -> list[Protocol]:
     """Answer TorchServe's inference API for models that were archived for it, and measure them."""
     from servekit_torchserve.protocol import TorchServeProtocol
+    from servekit_torchserve.served_models import ServedModels
     from servekit_torchserve.server_metrics import TorchServeMetrics
     from servekit_torchserve.workflow.protocol import WorkflowProtocol
 
-    protocol = TorchServeProtocol(server)
-    server.add_metrics(TorchServeMetrics(server, protocol.models).collect)
-    return [protocol, WorkflowProtocol(server)]
+    server.add_metrics(TorchServeMetrics(server, ServedModels(server).own).collect)
+    return [TorchServeProtocol(server), WorkflowProtocol(server)]
 
 
 @hookimpl
@@ -127,12 +127,15 @@ def register_processes(server: Server) -> list[ProcessOffer]:
 
 @hookimpl
 def register_routes(server: Server) -> list[Routes]:
-    """Let these processes ask whether a token may manage."""
-    own = server.plugin_settings("torchserve")
-    if not own.management and not own.grpc_management:
-        return []
+    """Describe the API at ``/``; let the processes ask whether a token may manage."""
     from servekit.extension import Routes
-    from servekit_torchserve.management.access import JUDGE_PATH
-    from servekit_torchserve.management.routes import create_blueprint
+    from servekit_torchserve.root import create_root
 
-    return [Routes(blueprint=create_blueprint(), managed=[JUDGE_PATH])]
+    routes = [Routes(blueprint=create_root(server))]
+    own = server.plugin_settings("torchserve")
+    if own.management or own.grpc_management:
+        from servekit_torchserve.management.access import JUDGE_PATH
+        from servekit_torchserve.management.routes import create_blueprint
+
+        routes.append(Routes(blueprint=create_blueprint(), managed=[JUDGE_PATH]))
+    return routes

@@ -20,7 +20,8 @@ from servekit.errors import (
 )
 from servekit.extension import HttpResponse, PredictionCall, Protocol, error_fields, error_message
 from servekit_torchserve.description import describe_model, describe_server, fragment
-from servekit_torchserve.responses import JSON, error_body
+from servekit_torchserve.responses import JSON, error_body, json_body
+from servekit_torchserve.served_models import ServedModels, may_be_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,6 @@ __all__ = ["TorchServeProtocol"]
 #: method, path, query and header fields
 Head = tuple[bytes, bytes, bytes, tuple[tuple[bytes, bytes], ...]]
 
-TASK: Final = "torchserve"
 MAX_KNOWN: Final = 256  #: calls that are kept
 ABOUT: Final = ("ping", "api-description")  #: paths about the server
 #: headers that say who the client is
@@ -71,9 +71,7 @@ class TorchServeProtocol(Protocol):
 
     def __init__(self, server: Server) -> None:
         """Answer for the models of *server*."""
-        self._server = server
-        self._seen: Mapping[str, ModelView] | None = None
-        self._models: dict[str, ModelView] = {}
+        self._server, self._served = server, ServedModels(server)
         #: calls for requests that clients have sent before, while the models are the same
         self._known: dict[Head, PredictionCall] = {}
         self._known_for: Mapping[str, ModelView] | None = None
@@ -96,38 +94,15 @@ class TorchServeProtocol(Protocol):
         first, *rest = head.path.decode("utf-8", "replace").strip("/").split("/")
         if first in ("predictions", "explanations"):
             return self._prediction(head, rest, is_explanation=first == "explanations")
-        if not self.models():
-            return self._about_server(head, first) if first in ABOUT and self._is_empty() else None
+        if first in ABOUT:
+            return self._about_server(head, first)
+        if not self._served.own():
+            return None
         if first in ("v1", "v2"):
             return self._kserve(head, rest[1:])
         if first == "invocations":
             return self._invocation(head)
-        if first == "models":
-            return self._invoke(head, rest)
-        return self._about_server(head, first)
-
-    def models(self) -> Mapping[str, ModelView]:
-        """Return the models that were archived for TorchServe."""
-        models = self._server.models
-        if models is not self._seen:
-            self._seen, self._models = (
-                models,
-                {
-                    name: each
-                    for name, each in models.items()
-                    if each.interface is not None and each.interface.task == TASK
-                },
-            )
-        return self._models
-
-    def _is_alone(self) -> bool:
-        """Whether all models of the server are archives of TorchServe."""
-        return len(self.models()) == len(self._server.models)
-
-    def _is_empty(self) -> bool:
-        """Whether this is a server like TorchServe's that has no model yet; it is healthy."""
-        own = self._server.plugin_settings("torchserve")
-        return bool(own.management) and not self._server.models
+        return self._invoke(head, rest)
 
     # ------------------------------------------------------------ predictions
 
@@ -140,9 +115,10 @@ class TorchServeProtocol(Protocol):
             return RouteNotFound("the path names no model")
         view = self._server.models.get(name)
         if view is None:
-            return ModelNotFound(NO_MODEL.format(name)) if self.models() else None
-        if view.interface is not None and name not in self.models():
-            return None  # a model that has never been loaded may be ours
+            is_ours = self._served.own() or self._served.are_all()
+            return ModelNotFound(NO_MODEL.format(name)) if is_ours else None
+        if name not in self._served.own() and not may_be_own(view):
+            return None
         if head.method == b"OPTIONS":
             return _json_response(describe_model(view))
         if head.method not in METHODS:
@@ -157,14 +133,14 @@ class TorchServeProtocol(Protocol):
         first, *more = rest or [""]
         name, _, verb = first.partition(":")
         verb = verb or "/".join(more)
-        if head.method != b"POST" or verb not in VERBS or name not in self.models():
+        if head.method != b"POST" or verb not in VERBS or name not in self._served.own():
             return None
         return _call(head, name, is_explanation=verb == "explain")
 
     def _invocation(self, head: RequestHead) -> PredictionCall | ServekitError:
         if head.method != b"POST":
             return MethodNotAllowed("allowed here: POST", allow="POST")
-        names = sorted(self.models())
+        names = sorted(self._served.own())
         if len(names) > 1:
             paths = ", ".join(f"/predictions/{name}" for name in names)
             return RouteNotFound(f"there are several models; send the request to one of {paths}")
@@ -172,7 +148,7 @@ class TorchServeProtocol(Protocol):
 
     def _invoke(self, head: RequestHead, rest: list[str]) -> PredictionCall | None:
         """Return the prediction at `/models/NAME/invoke`."""
-        is_known = len(rest) == 2 and rest[1] == "invoke" and rest[0] in self.models()
+        is_known = len(rest) == 2 and rest[1] == "invoke" and rest[0] in self._served.own()
         if head.method != b"POST" or not is_known:
             return None
         return _call(head, rest[0], is_explanation=None)
@@ -181,10 +157,10 @@ class TorchServeProtocol(Protocol):
 
     def _about_server(self, head: RequestHead, path: str) -> HttpResponse | None:
         """Return health or the API, if all models are TorchServe's; otherwise servekit's own."""
-        if not self._is_alone() or head.method not in (b"GET", b"HEAD"):
+        if not self._served.are_all() or head.method not in (b"GET", b"HEAD"):
             return None
         if path == "api-description":
-            return _json_response(describe_server(self.models()))
+            return _json_response(describe_server(self._server.models))
         if self._server.models and self._server.why_not_ready():
             return _json_response({"status": "Unhealthy"}, 500)
         return _json_response({"status": "Healthy"})
@@ -203,7 +179,7 @@ class TorchServeProtocol(Protocol):
 
     def openapi(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the paths of the protocol."""
-        return fragment(document, self.models())
+        return fragment(document, self._served.own())
 
 
 def _call(
@@ -235,5 +211,4 @@ def _call(
 
 
 def _json_response(value: Any, status: int = 200) -> HttpResponse:
-    body = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-    return HttpResponse(status, body, JSON)
+    return HttpResponse(status, json_body(value), JSON)

@@ -24,6 +24,7 @@ __all__ = [
     "error_body",
     "error_response",
     "is_out_of_resources",
+    "json_body",
     "response_of",
 ]
 
@@ -47,6 +48,11 @@ def error_body(code: int, message: str, kind: str = "") -> bytes:
     """Return the body of an error; *kind* is the name of its type, if *code* does not tell it."""
     table = {"code": code, "type": kind or TYPES.get(code, INTERNAL), "message": message}
     return json.dumps(table, indent=2).encode() + b"\n"
+
+
+def json_body(value: Any) -> bytes:
+    """Return *value* as indented JSON, like the pages of TorchServe about itself."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 class HandlerResponse(NamedTuple):
