@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from servekit_mms.archives import LegacySignature, SignedTensor
 
 __all__ = [
-    "TASK",
     "Described",
-    "are_all_of_mms",
     "field_text",
     "fragment",
     "of_signature",
@@ -25,7 +23,6 @@ __all__ = [
     "swagger",
 ]
 
-TASK: Final = "mms"
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"
 TEXT: Final = {"type": "string"}
@@ -67,7 +64,7 @@ def field_text(tensor: SignedTensor, *, is_file: bool) -> str:
 
 
 def of_signature(signature: LegacySignature) -> Described:
-    """Return the description of a model of 0.x that is not served yet."""
+    """Return the description of a model of 0.x that has not been loaded."""
     is_file = signature.input_type == JPEG
     fields = [
         Field(each.data_name, field_text(each, is_file=is_file), is_file)
@@ -77,7 +74,7 @@ def of_signature(signature: LegacySignature) -> Described:
 
 
 def of_view(view: ModelView) -> Described:
-    """Return the description of a model that is served."""
+    """Return the description of a model that has been loaded."""
     interface = view.interface
     assert interface is not None, "it is loaded"
     inputs = interface.input_schema
@@ -88,12 +85,6 @@ def of_view(view: ModelView) -> Described:
         for name, schema in inputs.get("properties", {}).items()
     ]
     return Described(fields, interface.output_schema.get("contentMediaType") == JPEG)
-
-
-def are_all_of_mms(models: Mapping[str, ModelView]) -> bool:
-    """Whether there are models, and all of them are loaded and of MMS."""
-    found = [each.interface for each in models.values()]
-    return bool(found) and all(each is not None and each.task == TASK for each in found)
 
 
 def swagger(

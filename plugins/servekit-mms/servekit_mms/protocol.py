@@ -10,12 +10,14 @@ import msgspec
 
 from servekit.errors import MethodNotAllowed, ModelNotFound, ServekitError
 from servekit.extension import HttpResponse, PredictionCall, Protocol, error_fields, error_message
-from servekit_mms.description import TASK, are_all_of_mms, fragment, of_view, swagger
+from servekit_mms.description import fragment, swagger
+from servekit_mms.served_models import describe_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from servekit.extension import ModelView, RequestHead, Server
+    from servekit_mms.description import Described
 
 __all__ = ["MMSProtocol"]
 
@@ -23,6 +25,12 @@ JSON: Final = "application/json"
 DESCRIPTION: Final = b"/api-description"
 INVOCATIONS: Final = b"/invocations"
 INVOKE: Final = b"/invoke"
+#: models with a signature read these as forms or documents, any other type as their only input;
+#: used until the interface of the model is known
+CONSUMED: Final = (
+    *(JSON, "multipart/form-data"),
+    *("application/msgpack", "application/x-msgpack", "application/vnd.msgpack"),
+)
 
 Found = PredictionCall | HttpResponse | ServekitError | None
 
@@ -38,7 +46,7 @@ class MMSProtocol(Protocol):
         """Answer for the models of *server*."""
         self._server = server
         self._seen: Mapping[str, ModelView] | None = None
-        self._names: list[str] = []
+        self._own: dict[str, Described] = {}
 
     def find(self, head: RequestHead) -> Found:
         """Return what the path of *head* asks for; ``None`` for models of others."""
@@ -65,15 +73,15 @@ class MMSProtocol(Protocol):
     def _is_raw(self, head: RequestHead, model: str) -> bool:
         """Whether the body is the only input of a signature; handlers of 1.x take any body."""
         media_type = head.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if not self._models()[model].fields:
+            return False
         interface = self._server.models[model].interface
-        assert interface is not None, "models of MMS that are listed have loaded"
-        return (
-            bool(interface.input_schema) and media_type.decode("latin-1") not in interface.consumes
-        )
+        consumed = CONSUMED if interface is None else interface.consumes
+        return media_type.decode("latin-1") not in consumed
 
     def _invocation(self, head: RequestHead) -> Found:
         """Return the call of the model that ``model_name`` names, or of the only one."""
-        names = self._models()
+        names = [*self._models()]
         asked = parse_qs(head.query.decode("ascii", "replace")).get("model_name", [""])[-1]
         if asked:
             return self._call(head, asked)
@@ -84,27 +92,23 @@ class MMSProtocol(Protocol):
 
     def _description(self, head: RequestHead) -> Found:
         """Return the description of MMS, if all models are of MMS."""
-        if head.method not in (b"GET", b"HEAD") or not are_all_of_mms(self._server.models):
+        own = self._models()
+        if head.method not in (b"GET", b"HEAD") or not own or len(own) < len(self._server.models):
             return None
         described = swagger(
-            {name: of_view(view) for name, view in self._server.models.items()},
+            own,
             head.headers.get(b"host", b"").decode("latin-1"),
             "https" if self._server.settings.tls_certificate else "http",
             needs_token=self._server.needs_token,
         )
         return HttpResponse(200, msgspec.json.encode({"description": described}), JSON)
 
-    def _models(self) -> list[str]:
-        """Return the names of the models of MMS."""
+    def _models(self) -> dict[str, Described]:
+        """Return the models of MMS, loaded or not, by name."""
         models = self._server.models
         if models is not self._seen:
-            self._seen = models
-            self._names = [
-                name
-                for name, each in models.items()
-                if each.interface is not None and each.interface.task == TASK
-            ]
-        return self._names
+            self._own, self._seen = describe_own(models), models
+        return self._own
 
     def error_response(self, error: ServekitError, request_id: str) -> HttpResponse:
         """Return ``{"code": 404, "type": "ModelNotFound", "message": "..."}``."""

@@ -75,3 +75,19 @@ def test_what_a_handler_measures_is_in_the_metrics(served):
     assert re.search(
         r'servekit_model_mms_handler_values\{.*name="Time_taken".*unit="ms".*\} 1.5', text
     )
+
+
+def test_models_that_sleep_are_described_and_loaded_by_the_paths_of_mms(tmp_path):
+    noop = pack(write_handler(tmp_path / "noop", CLASS), tmp_path / "noop.mar")
+    lstm = pack(write_legacy(tmp_path / "lstm_ptb"), tmp_path / "lstm_ptb.model")
+    asleep = {"set": ["noop.replicas=0", "lstm_ptb.replicas=0"]}
+    with ServedModel(noop, lstm, **asleep) as server:
+        server.wait_ready()
+        before = server.get("/api-description").json()
+        raw = server.post("/predictions/lstm_ptb", b"[{'input_sentence': 'a'}]", "text/plain")
+        handled = server.post("/models/noop/invoke?wish=json", b"\x00", "application/octet-stream")
+        after = server.get("/api-description").json()
+
+    assert (raw.status, raw.body) == (200, b'"hello a"')
+    assert (handled.status, handled.body) == (200, b"bytearray(b'json')")
+    assert before == after
