@@ -12,7 +12,7 @@ import termios
 import pytest
 from servekit_archiver.cli import exit_status as exits
 from servekit_archiver.cli import main
-from servekit_archiver.cli.output import human_bytes
+from servekit_archiver.cli.output import human_bytes, human_seconds
 
 from archiver.tests.forging import Item
 
@@ -241,6 +241,28 @@ def test_a_reader_that_has_seen_enough_is_no_error(archive):
     assert err == ""
 
 
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("completion", "bash"), ("inspect",)]
+)
+def test_output_that_cannot_be_written_is_one_line(archive, words):
+    more = [archive] if words == ("inspect",) else []
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        process = start(*words, *more, stdout=full)
+        _, err = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == exits.REFUSED
+    assert err == f"servekit-archive: standard output: {os.strerror(errno.ENOSPC)}\n"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_closed_stream_is_no_error(archive, number):
+    process = start("verify", archive, preexec_fn=lambda: os.close(number))
+    out, err = process.communicate(timeout=PATIENCE_S)
+
+    assert (process.returncode, err) == (exits.OK, "")
+    assert (out == "") == (number == 1)
+
+
 def limit_file_size():
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
@@ -266,7 +288,28 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(model, tmp_path):
         (999_950, "1.0 MB"),
         (5_101_545, "5.1 MB"),
         (3 * 10**12, "3.0 TB"),
+        (10**15, "1.0 PB"),
+        (1 << 63, "9.2 EB"),
     ],
 )
 def test_sizes_are_written_for_people(size, text):
     assert human_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 s"),
+        (1e-12, "0 s"),
+        (0.00085, "850 us"),
+        (0.0009996, "1 ms"),
+        (0.01234, "12.3 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1 s"),
+        (2.5, "2.5 s"),
+        (-2.5, "-2.5 s"),
+        (1234.5, "1,234 s"),
+    ],
+)
+def test_times_are_written_for_people(seconds, text):
+    assert human_seconds(seconds) == text

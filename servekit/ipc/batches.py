@@ -15,6 +15,7 @@ from servekit.ipc.response_style import ResponseStyle
 from servekit.ipc.spans import BatchTrace
 
 __all__ = [
+    "ALIVE_S",
     "BETWEEN_STEPS",
     "ELEMENT",
     "MODEL_VALUE",
@@ -77,6 +78,8 @@ BETWEEN_STEPS = (VALUE, VALUES, MODEL_VALUE, MODEL_VALUES, ELEMENT)
 #: media type of the parameters of a query in place of a body
 QUERY_BODY = "application/vnd.servekit.query"
 
+
+ALIVE_S = 0.5  #: a worker with slots says something so often, but while it is in a service
 
 PREDICT = "predict"  #: the stage that is the model's own service
 
@@ -229,6 +232,8 @@ class Parts(Struct, array_like=True, tag=9):
     """Worker to front-end: parts for any of its slots; sometimes empty, as a sign of life."""
 
     parts: list[Part]
+    #: the worker exits after it, and has taken no stream after the one with this number
+    taken: int | None = None
 
 
 class Freed(Struct, array_like=True, tag=7):

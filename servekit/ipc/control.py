@@ -99,7 +99,7 @@ class FrontEndReady(Struct, array_like=True, tag=21):
 class Hung(Struct, array_like=True, tag=22):
     """Front-end to supervisor: this worker exceeded its timeout or stopped answering pings."""
 
-    model: str
+    address: str  #: where the replica listens; the name would not tell a model from the one before
     replica: int
     generation: int
     reason: str

@@ -63,7 +63,10 @@ def endpoint(
     :param media_type: of a body whose request names none, and of the response to a client that
         accepts any.
     :raises ValueError: one of them is not valid.
+    :raises TypeError: the name is no text: ``@endpoint`` stands without parentheses.
     """
+    if not isinstance(name, str):
+        raise TypeError("endpoint: write @endpoint(), with parentheses")
 
     def mark(method: Method) -> Method:
         called = name or method.__name__

@@ -73,11 +73,14 @@ class ModelSource:
         return self.name or path.stem.removesuffix(".mar")  # encrypted: NAME.mar.enc
 
 
-def model_sources(settings: Settings, *, may_be_none: bool = False) -> list[ModelSource]:
+def model_sources(
+    settings: Settings, loaded: Iterable[str] = (), *, may_be_none: bool = False
+) -> list[ModelSource]:
     """Return the models that *settings* name: those of ``--models``, and the tables with a path.
 
     A table whose model ``--models`` names too only has settings for it.
 
+    :param loaded: the names of models that were loaded at run time.
     :param may_be_none: models can be loaded later.
     :raises StartupError: there is none, a path does not exist, two have the same name, or a table
         belongs to no model.
@@ -91,7 +94,7 @@ def model_sources(settings: Settings, *, may_be_none: bool = False) -> list[Mode
         if name not in named
     ]
     sources = _distinct(found) if found or not may_be_none else []
-    if all(source.name for source in sources) and (problem := unknown_model(settings, [])):
+    if all(source.name for source in sources) and (problem := unknown_model(settings, loaded)):
         raise StartupError(problem)
     return sources
 
@@ -128,8 +131,9 @@ def is_model(path: Path) -> bool:
 def _distinct(found: list[ModelSource]) -> list[ModelSource]:
     if not found:
         raise StartupError("models: none given; name an archive or a model directory")
-    if pair := name_clash(source.name for source in found if source.name):
-        raise StartupError(f"models: {pair[0]} and {pair[1]} are the same name")
+    named = [(source.name, source.shown) for source in found if source.name]
+    if problem := name_clash(named):
+        raise StartupError(f"models: {problem}")
     return found
 
 
@@ -194,15 +198,21 @@ def unknown_model(settings: Settings, names: Iterable[str]) -> str:
     return ""
 
 
-def name_clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two names that differ in case at most, if any."""
-    seen: dict[str, str] = {}
-    for name in names:
-        key = name.casefold()
-        if key in seen:
-            return seen[key], name
-        seen[key] = name
-    return None
+def name_clash(models: Iterable[tuple[str, str]]) -> str:
+    """Return which two models have names that differ in case at most, or "".
+
+    :param models: the name and the path or URL of each.
+    """
+    seen: dict[str, tuple[str, str]] = {}
+    for name, path in models:
+        other, place = seen.get(name.casefold(), ("", ""))
+        if other == name:
+            twice = f"{path}, given twice" if path == place else f"{place} and {path}"
+            return f"two models are called {name!r}: {twice}"
+        if other:
+            return f"{other} and {name} are the same name"
+        seen[name.casefold()] = name, path
+    return ""
 
 
 def name_of_class(service: str) -> str:

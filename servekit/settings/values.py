@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parsers of settings. Each raises ``ValueError`` with a message for people."""
 
-import difflib
 import math
 import os
 import re
@@ -164,8 +163,10 @@ def variable_pattern(text: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``, did you mean 'port'?`` for ``prot``; "" if nothing known is close."""
-    close = difflib.get_close_matches(name[:SHOWN_CHARACTERS], known, n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    from servekit_archiver.spelling import closest  # it is needed only for mistakes
+
+    meant = closest(name[:SHOWN_CHARACTERS], known)
+    return f", did you mean {meant!r}?" if meant else ""
 
 
 def switch(text: str) -> bool:

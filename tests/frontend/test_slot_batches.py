@@ -6,13 +6,14 @@ from contextlib import ExitStack
 import pytest
 
 from servekit.frontend.metrics.families import collect
-from servekit.ipc.batches import Part, SlotsReply
+from servekit.ipc.batches import Part, Parts, SlotsReply
 from servekit.ipc.channel import encode_frame
 from servekit.ipc.control import Lost
+from servekit.ipc.table import ReplicaRow
 from tests.waiting import wait_until
 
 from .clients import ECHO
-from .conftest import WAIT_S, post, receive
+from .conftest import WAIT_S, ScriptedWorker, post, receive
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -87,3 +88,39 @@ def test_a_reply_for_a_stream_that_has_begun_closes_the_channel(front_end, clien
 
     assert receive(clients[1])[0] == 503
     assert isinstance(front_end.hear(), Lost)
+
+
+def value_of(front_end, name):
+    """Return the value of the only series of *name*; 0 if there is none."""
+    families = collect(front_end.counters, ECHO)
+    return next((s.value for family in families for s in family.samples if s.name == name), 0)
+
+
+def test_one_without_a_client_is_no_stream_that_was_cancelled(front_end, clients):
+    clients[0].close()
+    wait_until(lambda: front_end.worker.cancelled.has(1, 3), "the worker is told of it")
+    front_end.worker.say(Part(2, EVENTS, b"data: 1\n\n", 1, ("", "", b"")))  # and this is a stream
+    answer(front_end, [1], b"a")
+    receive(clients[1])
+
+    wait_until(lambda: value_of(front_end, "servekit_streams_open") == 0, "no stream is open")
+    assert value_of(front_end, "servekit_outputs_total") == 1
+    assert value_of(front_end, "servekit_streams_cancelled_total") == 0
+
+
+def test_the_next_worker_gets_what_one_that_exits_has_not_taken(front_end, clients):
+    front_end.worker.channel.sendall(encode_frame(Parts([], taken=1)))
+    with front_end.connect() as waiting:
+        waiting.sendall(post(b"3"))
+        answers = [("", JSON, b"first")]
+        reply = SlotsReply(1, answers, 0.001, 0.002, 0.003, is_last=True, streams=[1])
+        front_end.worker.channel.sendall(encode_frame(reply))
+        assert receive(clients[0])[::2] == (200, b"first")
+        front_end.worker.die()
+        replacement = ScriptedWorker(front_end.run_dir / "second.sock", generation=2)
+        row = ReplicaRow(0, 2, str(replacement.address), "serving")
+        front_end.publish(replicas=[row])
+
+        assert receive(clients[1])[::2] == (200, b"1")
+        assert receive(waiting)[::2] == (200, b"3")
+    replacement.close()

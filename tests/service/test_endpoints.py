@@ -25,6 +25,15 @@ def test_marked_methods_are_found_where_they_answer():
     assert found == {Endpoint("one", ""), Endpoint("two", "/v1/two")}
 
 
+def test_a_mark_without_parentheses_is_refused():
+    with pytest.raises(TypeError, match=r"write @endpoint\(\), with parentheses"):
+
+        class Marked(Service):
+            @endpoint
+            def first(self, batch):
+                """No endpoint, which nobody would notice."""
+
+
 @pytest.mark.parametrize("name", ["predict", "ping", "a b", "1", "-", "x" * 65])
 def test_a_name_that_cannot_be_is_refused(name):
     with pytest.raises(ValueError, match="is not a valid name, or is reserved"):

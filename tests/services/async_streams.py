@@ -37,6 +37,15 @@ class Generator(Service):
             yield letter
 
 
+class Lists(Service):
+    """Yields lists, and nothing."""
+
+    async def stream(self, value: int) -> AsyncIterator[list[int] | None]:
+        yield [value, value + 1]
+        yield None
+        yield []
+
+
 class GeneratorPredict(Service):
     """A ``predict`` that is an async generator."""
 

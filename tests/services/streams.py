@@ -46,6 +46,15 @@ class Generator(Service):
             print("closed", value.to, request.request_id, request.is_cancelled)
 
 
+class Lists(Service):
+    """Yields lists, and nothing."""
+
+    def stream(self, value: int) -> Iterator[list[int] | None]:
+        yield [value, value + 1]
+        yield None
+        yield []
+
+
 class GeneratorPredict(Service):
     """A ``predict`` that is a generator takes one input."""
 

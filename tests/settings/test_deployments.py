@@ -295,6 +295,14 @@ def test_an_assigned_path_is_relative_to_the_working_directory(here):
             "[models.A]\npath = 'a.mar'", {"models": ["a=b.mar"]},
             "models: a and A are the same name", id="two names that differ in case",
         ),
+        pytest.param(
+            "", {"models": ["a=a.mar", "a=b.mar"]},
+            "models: two models are called 'a': {here}/a.mar and {here}/b.mar", id="equal names",
+        ),
+        pytest.param(
+            "", {"models": ["a=a.mar", "a=a.mar"]},
+            "models: two models are called 'a': {here}/a.mar, given twice", id="equal models",
+        ),
     ],
 )  # fmt: skip
 def test_models_are_refused(here, text, flags, complaint):

@@ -111,6 +111,11 @@ def test_a_refused_flag_is_named(tmp_path, flag, message):
     assert str(caught.value).startswith(message)
 
 
+def test_a_plugin_that_merely_shares_letters_is_not_suggested(tmp_path):
+    with pytest.raises(ValueError, match=r"no plugin 'panic' has settings$"):
+        read(["panic.coats=1"], tmp_path=tmp_path)
+
+
 def test_a_variable_that_no_plugin_has_is_named(tmp_path):
     with pytest.raises(
         ValueError, match=r"SERVEKIT_PLUGIN_PAINT_COAT: no plugin has this setting, d"

@@ -56,6 +56,8 @@ class FakePrepareChild:
         model = prepared(self._request.name or name, version, act)
         for each in self._request.deployments:
             model.on_demand = model.on_demand or each.replicas == 0
+            model.idle_s = each.idle_s or model.idle_s
+            model.stages[0].preload = bool(each.preload) or model.stages[0].preload
             if each.replicas:
                 model.stages[0].replicas = each.replicas
                 model.settings = [SettingRow("replicas", each.replicas, each.source)]
@@ -151,7 +153,7 @@ class FakeReporter:
 class InProcess:
     """A server that is operated in this process."""
 
-    def __init__(self, monkeypatch, run_dir, *paths, settings=None):
+    def __init__(self, monkeypatch, run_dir, *paths, settings=None, saved=()):
         monkeypatch.setattr(loader, "PrepareChild", FakePrepareChild)
         monkeypatch.setattr(ranks, "Worker", FakeWorker)
         monkeypatch.setattr(operations_server.Path, "exists", lambda path: path.name != "none.mar")
@@ -164,7 +166,7 @@ class InProcess:
             self.loop,
             settings or Settings(),
             sources,
-            lay_over(sources, []),
+            lay_over(sources, saved),
             run_dir,
             self.reporter,
             lambda: None,

@@ -19,9 +19,9 @@ def renew(tmp_path):
 
     configuration = Configuration(read(), read, notices.append)
 
-    def change(text):
+    def change(text, *loaded):
         file.write_text(text)
-        sources = configuration.renew()
+        sources = configuration.renew(loaded)
         return sources, configuration.settings, [notice.text for notice in notices]
 
     return change
@@ -42,6 +42,15 @@ def test_other_settings_are_left_and_named(renew):
 
     assert (len(sources), settings.queue, settings.host) == (1, 1024, "127.0.0.1")
     assert said == ["needs a restart to change host, queue"]
+
+
+def test_settings_of_a_model_that_was_loaded_at_run_time_are_taken(renew):
+    text = "[models.a]\npath = 'a.mar'\n[models.b]\nreplicas = 2\n"
+    refused, _, _ = renew(text)
+    (source,), settings, _ = renew(text, "b")
+
+    assert refused is None
+    assert (source.name, settings.deployments[1].replicas) == ("a", 2)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,13 @@ from time import monotonic
 
 import pytest
 
-from servekit.supervisor.os.coroutines import Conditions, Future, run_coroutine, sleep
+from servekit.supervisor.os.coroutines import (
+    Conditions,
+    Future,
+    close_coroutines,
+    run_coroutine,
+    sleep,
+)
 from servekit.supervisor.os.loop import Loop
 
 
@@ -84,3 +90,24 @@ def test_an_error_after_a_wait_reaches_the_loop():
     run_coroutine(loop, work())
     with pytest.raises(ValueError, match="a bug"):
         loop.run()
+
+
+def test_those_that_wait_are_closed_the_others_are_not_touched():
+    loop, other, seen = Loop(), Loop(), []
+
+    async def work(name, where):
+        try:
+            await sleep(where, 1000)
+        finally:
+            seen.append(name)
+
+    async def end():
+        seen.append("ended")
+
+    run_coroutine(loop, work("one", loop))
+    run_coroutine(loop, work("two", loop))
+    run_coroutine(loop, end())
+    run_coroutine(other, work("elsewhere", other))
+    close_coroutines(loop)
+
+    assert sorted(seen) == ["ended", "one", "two"]

@@ -21,10 +21,10 @@ from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.operations import watching
 from servekit.supervisor.operations.progress import OperationFailed
-from servekit.supervisor.operations.server import source_of
+from servekit.supervisor.operations.server import OperatedServer, source_of
 from servekit.supervisor.os.coroutines import sleep
 
-from .in_process import InProcess
+from .in_process import FakeWorker, InProcess
 
 
 @pytest.fixture
@@ -223,6 +223,29 @@ def test_settings_of_a_swap_win_over_an_earlier_scale(server):
     assert len(server.digits.replicas) == 1
 
 
+@pytest.mark.parametrize(("before", "wanted"), [(1, 3), (3, 2)], ids=["more", "fewer"])
+def test_a_scale_that_fails_for_the_second_version_is_undone(server, monkeypatch, before, wanted):
+    server.do(Scale(model="digits", replicas=before))
+    server.do(Load(source="/digits-2.0", model="digits", settings={"replicas": 1}))
+    is_first = iter([None, 507]).__next__
+    monkeypatch.setattr(OperatedServer, "require_memory", lambda *_: refuse(is_first()))
+    row = server.do(Scale(model="digits", replicas=wanted))
+    server.until(lambda: [each.state for each in server.digits.replicas] == ["serving"] * before)
+    (model,), (saved,) = server.registry, server.registry.saved
+
+    assert (row.state, row.status) == ("failed", 507)
+    assert steps(row) == ["scale", "scale", "roll back"]
+    assert [len(each.replicas) for each in server.digits.versions] == [1]
+    assert model.scaled == saved.default.scaled == {"": before}
+    assert saved.others[0].scaled == {}
+
+
+def refuse(status):
+    """Raise what an operation raises with *status*, unless that is ``None``."""
+    if status:
+        raise OperationFailed(status, "there is no memory")
+
+
 # ---------------------------------------------------------------- swap
 
 
@@ -311,6 +334,19 @@ def test_the_kept_version_leaves_after_its_time(server):
     server.do(Swap(model="digits", source="/digits-2.0", watch_s=0.0, keep_s=0.2))
 
     server.until(lambda: versions(server.digits) == ["2.0"])
+
+
+def test_a_version_that_is_kept_anew_leaves_only_after_its_new_time(server):
+    """The timer of an earlier swap does not count."""
+    server.do(Swap(model="digits", source="/digits-2.0", watch_s=0.0, keep_s=0.5))
+    server.do(RollBack(model="digits"))
+    row = server.do(Swap(model="digits", version="2.0", watch_s=0.0, keep_s=60.0))
+    is_later = []
+    server.loop.call_later(0.7, lambda: is_later.append(True))
+    server.until(lambda: is_later)
+
+    assert row.state == "done", row.error
+    assert versions(server.digits) == ["2.0", "1.0"]
 
 
 def test_a_loaded_version_is_swapped_in(server):
@@ -440,7 +476,57 @@ def test_a_reload_that_fails_says_why(server):
     assert "exited with 7" in row.error
 
 
+def test_a_setting_whose_source_has_changed_is_shown_with_it(server):
+    before = [each.source for each in server.digits.settings]
+    deployment = Deployment(name="digits", replicas=1, source="servekit.toml")
+    server.registry.settings = replace(server.registry.settings, deployments=[deployment])
+    server.do(ReloadModels(model="digits"))
+
+    assert before == ["default"]
+    assert [each.source for each in server.digits.settings] == ["servekit.toml"]
+
+
 # ---------------------------------------------------------------- what leaves meanwhile
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What workers are told that have requests and do not leave yet: "retire" or "leave"."""
+    told = []
+    monkeypatch.setattr(FakeWorker, "retire", lambda worker: told.append((worker, "retire")))
+    monkeypatch.setattr(FakeWorker, "leave", lambda worker: told.append((worker, "leave")))
+    return told
+
+
+def finish(server, told, row):
+    """Let the workers leave that are *told* to, and the operation of *row* end."""
+    for worker, _ in told:
+        worker.kill("the test is over")
+    server.until(lambda: row.state != "running")
+
+
+def test_a_version_that_leaves_after_a_reload_may_finish_although_the_model_is_unloaded(
+    server, told
+):
+    (model,) = server.registry
+    model.source = VersionSource("/digits-2.0")
+    server.do(ReloadModels(model="digits"))
+    row = server.begin(Unload(model="digits"))
+    finish(server, told, row)
+
+    assert [order for _, order in told] == ["retire", "retire"]
+
+
+def test_replicas_that_a_scale_has_left_over_may_finish_although_a_swap_follows(server, told):
+    server.do(Scale(model="digits", replicas=2))
+    (model,) = server.registry
+    (version,) = model.versions
+    version.resize("", 1)
+    row = server.begin(Swap(model="digits", source="/digits-2.0", **QUICK))
+    server.until(lambda: len(told) > 1)
+    finish(server, told, row)
+
+    assert [order for _, order in told] == ["retire", "retire"]
 
 
 def test_a_kept_version_that_has_been_unloaded_is_loaded_again_for_a_rollback(server):

@@ -6,9 +6,12 @@ import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from servekit.ipc.operations import Operate, Unload
 
 from .conftest import WAIT_S, front_end_of, wait_until
 
@@ -30,15 +33,25 @@ class S(Service):
                 time.sleep(act)
         return [os.getpid() for _ in batch]
 """
+ASYNC = """
+import asyncio
+from servekit import Service
+
+class S(Service):
+    async def predict(self, wait_s):
+        print("asleep")
+        await asyncio.sleep(wait_s)
+        return "awake"
+"""
 
 
 @pytest.fixture
 def serve(start, model):
     """Start a server of one model and return it with a function that predicts."""
 
-    def serve_model(*flags):
+    def serve_model(*flags, service=SERVICE):
         directory = model()
-        (directory / "service.py").write_text(SERVICE)
+        (directory / "service.py").write_text(service)
         server = start(directory, *flags, stand_ins={})
         port = int(server.wait_for("serving")["url"].rpartition(":")[2])
         wait_until(lambda: request(port, "GET", "/ping")[0] == 200, "not healthy")
@@ -130,3 +143,37 @@ def test_front_end_killed_is_serving_again(serve):
             return False
 
     wait_until(answers, "not serving again")
+
+
+def test_a_request_on_an_old_version_is_answered_although_the_model_is_unloaded(serve, tmp_path):
+    server, predict = serve(service=ASYNC)
+    with ThreadPoolExecutor() as pool, server.control() as control:
+        waiting = pool.submit(predict, 4.0)
+        server.wait_for("output", message="asleep")
+        (tmp_path / "digits" / "service.py").write_text(ASYNC + "# 2")
+        server.signal(signal.SIGHUP)
+        server.wait_for("model_reloaded")
+        control.send(Operate("o1", Unload(model="digits")))
+
+        assert waiting.result() == (200, {"prediction": "awake"})
+
+
+def test_a_model_that_sleeps_has_no_processes(serve, processes):
+    """Neither workers nor the parent that they were forked from."""
+    server, predict = serve("--set", "digits.preload=true", "--set", "digits.idle_s=1")
+    _, first = predict(1)
+    server.wait_for("model_asleep")
+    wait_until(lambda: not of_digits(processes(server.process.pid)), "processes are left")
+    status, second = predict(1)
+
+    assert (status, second != first) == (200, True)
+    server.wait_for("preloaded", count=2)
+
+
+def of_digits(pids):
+    """Return those of *pids* that are workers of digits, or their parent."""
+    commands = {}
+    for pid in pids:
+        with suppress(OSError):  # it has ended
+            commands[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return [pid for pid, command in commands.items() if b"digits/1.0" in command]

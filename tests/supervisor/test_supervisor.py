@@ -204,11 +204,17 @@ def test_worker_that_closed_its_control_channel_is_replaced(start, model):
     assert server.wait_for("worker_exited")["reason"] == "its service closed the control channel"
 
 
+def hung(control, reason):
+    """Return the report that the first worker hangs."""
+    (replica,) = control.wait_for(is_serving).models[0].replicas
+    return Hung(replica.address, 0, 1, reason)
+
+
 def test_hung_worker_is_killed_and_replaced(start, model):
     server = start(model())
     server.wait_for("serving")
     with server.control() as control:
-        control.send(Hung("digits", 0, 1, "predict took longer than 1 s"))
+        control.send(hung(control, "predict took longer than 1 s"))
         table = control.wait_for(
             lambda t: is_serving(t) and t.models[0].replicas[0].generation == 2
         )
@@ -222,7 +228,7 @@ def test_stopped_worker_can_be_hung_too(start, model):
     pid = server.wait_for("worker_ready")["pid"]
     os.kill(pid, signal.SIGSTOP)
     with server.control() as control:
-        control.send(Hung("digits", 0, 1, "did not answer for 5 s"))
+        control.send(hung(control, "did not answer for 5 s"))
         server.wait_for("worker_ready", generation=2)
 
     assert not is_alive(pid)
@@ -252,9 +258,10 @@ def test_old_report_does_not_kill_the_replacement(start, model):
     server = start(model())
     server.wait_for("serving")
     with server.control() as control:
-        control.send(Hung("digits", 0, 7, "another life"))
-        control.send(Hung("nobody", 0, 1, "another model"))
-        control.send(Hung("digits", 0, 1, "this one"))
+        this = hung(control, "this one")
+        control.send(Hung(this.address, 0, 7, "another life"))
+        control.send(Hung("/nowhere", 0, 1, "another model"))
+        control.send(this)
         server.wait_for("worker_exited")
         server.wait_for("worker_ready", generation=2)
 
@@ -295,7 +302,7 @@ def test_peer_that_speaks_nonsense_is_dropped_alone(start, model):
     server.wait_for("serving")
     with server.control() as rude, server.control() as control:
         rude.socket.sendall(b"\x00\x00\x00\x00garbage")
-        control.send(Hung("digits", 0, 1, "still heard"))
+        control.send(hung(control, "still heard"))
         server.wait_for("worker_exited", reason="still heard")
 
     assert server.process.poll() is None

@@ -67,7 +67,9 @@ def test_entry(here, text, name, path, called):
         pytest.param(["x.mar"], "models: x.mar: no such file or directory", id="no such file"),
         pytest.param(["x=y.mar"], "models: y.mar: no such file", id="no such named file"),
         pytest.param(["M=a.mar", "m=digits"], "models: M and m are the same name", id="clash"),
-        pytest.param(["m=a.mar", "m=digits"], "models: m and m are", id="clash of one letter"),
+        pytest.param(
+            ["m=a.mar", "m=digits"], "models: two models are called 'm': ", id="clash of one letter"
+        ),
         pytest.param(["=a.mar"], "models: '=a.mar': the name is empty", id="empty name"),
         pytest.param(["two="], "models: 'two=': the path is empty", id="empty path"),
         pytest.param(["x" * 5000], "x: file name too long", id="longer than any path"),

@@ -2,13 +2,14 @@
 """``servekit-archive``: parses the command line, calls the library, prints."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from servekit_archiver.cli.completion import complete, is_completing
 from servekit_archiver.cli.exit_status import INTERRUPTED, REFUSED
 from servekit_archiver.cli.parser import Parser, add_command
+from servekit_archiver.cli.standard_output import with_standard_output
 from servekit_archiver.errors import ArchiveError
 from servekit_archiver.version import FORMAT, __version__
 
@@ -37,20 +38,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in arguments if not word.startswith("-")), None)
     try:
-        if is_completing():
-            complete(create_parser)
+        return with_standard_output("servekit-archive", partial(_run, command, arguments))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(command: str | None, arguments: Sequence[str]) -> int:
+    if is_completing():
+        complete(create_parser)
+    try:
         args = create_parser(command).parse(arguments)
-        status = args.run(args)
-        sys.stdout.flush()
+        return int(args.run(args))
     except ArchiveError as error:
         sys.stderr.write(f"servekit-archive: {error}\n")
         return REFUSED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # `| head` has seen enough; keep the flush at exit quiet, too
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return REFUSED
-    return int(status)
 
 
 def create_parser(command: str | None = None) -> Parser:

@@ -2,12 +2,12 @@
 """The parser of the command lines of ``servekit-archive`` and ``servekit``."""
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from servekit_archiver.cli.exit_status import USAGE
+from servekit_archiver.spelling import closest
 
 __all__ = ["Parser", "add_command"]
 
@@ -50,8 +50,8 @@ class Parser(argparse.ArgumentParser):
             word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]
             flags = (flag for action in self._actions for flag in action.option_strings)
             known = [flag for flag in flags if flag not in ("-h", "--help")]
-        if close := difflib.get_close_matches(word, known, n=1):
-            return f"{message}, did you mean {close[0]}?"
+        if meant := closest(word, known):
+            return f"{message}, did you mean {meant}?"
         return f"{message} (see {self.prog} --help)"
 
 

@@ -3,11 +3,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, Final
 
 from servekit_archiver.errors import ManifestError
 from servekit_archiver.manifest.kinds import Kind
+from servekit_archiver.spelling import closest
 from servekit_archiver.strictjson import describe, join, show
 
 __all__ = ["ManifestTable", "TableOf", "key"]
@@ -95,8 +95,8 @@ class TableOf:
             kind = spec.metadata["kind"]
             if isinstance(kind, TableOf) and name in {inner.name for inner in fields(kind.record)}:
                 return f"{text}: unknown key here; it belongs in [{table}]"
-        near = get_close_matches(str(name)[:80].lower(), known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+        meant = closest(str(name)[:80].lower(), known)
+        hint = f"did you mean {meant}?" if meant else f"known: {', '.join(sorted(known))}"
         return f"{text}: unknown key; {hint}"
 
     def schema(self) -> dict[str, Any]:

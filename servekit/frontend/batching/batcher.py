@@ -12,7 +12,7 @@ from servekit.frontend.batching.liveness import time_limits
 from servekit.frontend.batching.queue import BatchFeed, TaskQueue
 from servekit.frontend.batching.replica import ReplicaProxy
 from servekit.frontend.batching.replica_pool import ReplicaPool
-from servekit.frontend.batching.retry import settle
+from servekit.frontend.batching.retry import queue_again, settle
 from servekit.frontend.batching.tracer import Tracer
 from servekit.frontend.memory.body_arena import BodyArena
 from servekit.ipc.control import Wanted
@@ -144,6 +144,12 @@ class Batcher:
         admission = self.admission
         may_retry = self.row.may_retry and admission.is_open and not self._is_draining
         return settle(batch, self.queue, admission.poison, may_retry=may_retry)
+
+    def on_untaken(self, tasks: list[Task]) -> list[Task]:
+        """A worker leaves *tasks* to another one; return those that wait for it."""
+        if not self.admission.is_open or self._is_draining:
+            return settle(tasks, self.queue, self.admission.poison, may_retry=False)
+        return queue_again(tasks, self.queue)
 
     # ------------------------------------------------------------ without an answer of a worker
 

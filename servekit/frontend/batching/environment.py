@@ -63,6 +63,9 @@ class SlotOwner(Protocol):
     def report_lost(self, batch: Sequence[Task]) -> None:
         """Report the worker, whose answers to *batch* are malformed."""
 
+    def give_back(self, tasks: list[Task]) -> None:
+        """Let other workers have *tasks*, which the worker, which exits, has not taken."""
+
     def retire(self) -> None:
         """Close the channel once the worker has no tasks. Only if ``is_retired``."""
 
@@ -98,3 +101,6 @@ class ReplicaOwner(Protocol):
 
     def on_lost(self, batch: list[Task]) -> list[Task]:
         """The worker that had *batch* is lost; return the tasks that will go to another one."""
+
+    def on_untaken(self, tasks: list[Task]) -> list[Task]:
+        """A worker leaves *tasks* to another one; return those that will go there."""

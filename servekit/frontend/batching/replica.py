@@ -115,6 +115,11 @@ class ReplicaProxy:
             self.leases.move(self._owner.on_lost(batch))
             self._owner.feed.dispatch()
 
+    def give_back(self, tasks: list[Task]) -> None:
+        """Let other workers have *tasks*, which this one has not taken and never will."""
+        self.leases.move(self._owner.on_untaken(tasks))
+        self._owner.feed.dispatch()
+
     def report_lost(self, batch: Sequence[Task]) -> None:
         """Report the worker, which was lost with *batch*."""
         requests = held_requests(batch, self._environment.keep_bodies)
@@ -187,8 +192,8 @@ class ReplicaProxy:
         if reason := self._complaint(now):
             self.life.is_given_up = True
             self._take_no_more()
-            name, index = self._owner.row.name, self.row.index
-            self._environment.report(Hung(name, index, self._generation, reason))
+            address, index = self.row.address, self.row.index
+            self._environment.report(Hung(address, index, self._generation, reason))
         elif self._slots is not None and not self._slots.tasks:
             self._say_while_idle(now)
 

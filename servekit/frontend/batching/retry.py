@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.queue import TaskQueue
     from servekit.frontend.batching.task import Task
 
-__all__ = ["MAX_POISON", "REMEMBERED_S", "PoisonList", "settle"]
+__all__ = ["MAX_POISON", "REMEMBERED_S", "PoisonList", "queue_again", "settle"]
 
 REMEMBERED_S = 600.0
 MAX_POISON = 1024  #: requests that are remembered
@@ -33,7 +33,10 @@ def settle(
     :return: those that wait again, with their bodies.
     """
     if may_retry and not (len(batch) == 1 and batch[0].was_lost):
-        return _queue_again(batch, queue)
+        again = queue_again(batch, queue)
+        for task in again:
+            task.was_lost = True
+        return again
     if may_retry:
         _condemn(batch[0], queue, poison)
     for task in batch:
@@ -41,13 +44,13 @@ def settle(
     return []
 
 
-def _queue_again(batch: list[Task], queue: TaskQueue) -> list[Task]:
+def queue_again(batch: list[Task], queue: TaskQueue) -> list[Task]:
+    """Put the members of *batch* back into *queue*, but those without a client; return them."""
     again = []
     for task in batch:
         if task.is_cancelled:
             task.fail(WorkerLost())
         elif not task.is_done:
-            task.was_lost = True
             again.append(task)
     queue.put_back(again)
     return again

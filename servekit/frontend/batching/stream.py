@@ -207,13 +207,13 @@ class StreamedResponse:
             found["first_output_s"] = self._first_at - self.sent_at
         return found if is_answered else found | {"is_answered": False}
 
-    def forget(self) -> None:
-        """No worker has the task any more."""
+    def forget(self, *, is_stream: bool = True) -> None:
+        """No worker has the task any more, which was no stream unless *is_stream*."""
         if not self._is_counted:
             return
         metrics = self.task.owner.metrics
         metrics.count_stream(-1)
-        if self.task.is_cancelled:
+        if is_stream and self.task.is_cancelled:
             metrics.count_cancelled_stream()
 
 

@@ -12,7 +12,7 @@ from servekit.errors import DeadlineExceeded, WorkerLost
 from servekit.frontend.batching.batch_slot import BatchAnswers
 from servekit.frontend.batching.liveness import overtime
 from servekit.frontend.batching.stream import StreamedResponse
-from servekit.ipc.batches import Open, Parts, SlotsReply
+from servekit.ipc.batches import ALIVE_S, Open, Parts, SlotsReply
 from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class StreamSlots:
         self._numbers: dict[Task, int] = {}  #: of the streams of tasks
         self._cancelled_at: dict[int, float] = {}  #: by number of a stream, oldest first
         self._is_offered = True  #: the feed knows that a slot is free
+        self._is_leaving = False  #: the worker exits, and takes no more tasks
         self.sent_at = 0.0  #: ``monotonic``: when the turn began that the worker is in
 
     @property
@@ -97,10 +98,15 @@ class StreamSlots:
         self.sent_at = self._replica.life.heard_at = now = monotonic()
         if isinstance(message, Parts):
             self._take(message.parts, now)
+            if message.taken is not None:
+                self._leave(message.taken)
         else:
+            self._is_leaving |= message.is_last
             self._answer(message, now)
         if self._replica.is_retired:
             self._replica.retire()
+        elif self._is_leaving:
+            self._feed.remove(self)
         elif self._free and not self._is_offered:  # the end of a stream may have sent tasks here
             self._is_offered = True
             self._feed.add(self)
@@ -127,9 +133,19 @@ class StreamSlots:
         if not is_whole or any(each.has_begun for each in responses):
             raise ChannelClosed("malformed answer from worker: it is for other streams")
         for number in numbers:
-            self._close(number).forget()
+            self._close(number).forget(is_stream=False)
         sent_at = max(each.sent_at for each in responses)
         self._answers.answer([each.task for each in responses], reply, sent_at, now)
+
+    def _leave(self, taken: int) -> None:
+        """The worker exits: other workers get the tasks after stream *taken*."""
+        self._is_leaving = True
+        self._feed.remove(self)
+        untaken = [self._close(number) for number in list(self._streams) if number > taken]
+        for response in untaken:
+            response.forget(is_stream=False)
+        if untaken:
+            self._replica.give_back([response.task for response in untaken])
 
     def _close(self, number: int) -> StreamedResponse:
         """Return the response of stream *number*, which is over: its place is free."""
@@ -166,10 +182,10 @@ class StreamSlots:
     def complaint(self, now: float, limits: TimeLimits) -> str:
         """Return what the worker does wrong; "" if nothing.
 
-        It says something twice a second, unless a step takes long or its event loop is blocked.
-        Coroutines may also ignore that they are cancelled.
+        It says something every ``ALIVE_S``, unless its event loop is blocked, or a step or a batch
+        takes long, perhaps of another front-end. Coroutines may also ignore their cancellation.
         """
-        silent_s, limit_s = now - self.sent_at, limits.step_s
+        silent_s, limit_s = now - self.sent_at, limits.step_s + ALIVE_S
         if not self._is_async:
             return overtime("a step", silent_s, limit_s, limits)
         ending_s = now - next(iter(self._cancelled_at.values()), now)

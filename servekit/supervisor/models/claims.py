@@ -8,6 +8,7 @@ from servekit.ipc.table import ModelRow
 from servekit.settings.models import name_clash
 from servekit.supervisor.models.calls import cycle_problem
 from servekit.supervisor.models.routes import clashes
+from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.preparing.messages import PreparedModel
 
 __all__ = ["Claimant", "Claims"]
@@ -15,6 +16,10 @@ __all__ = ["Claimant", "Claims"]
 
 class Claimant(Protocol):
     """A model, as far as others can be in its way."""
+
+    @property
+    def source(self) -> VersionSource:
+        """Where it is from."""
 
     @property
     def prepared(self) -> PreparedModel | None:
@@ -37,10 +42,11 @@ class Claims:
 
     def name_problem(self, model: Claimant, name: str) -> str:
         """Return why *model* cannot have *name*, or ""."""
-        pair = name_clash([*(each.name for each in self._others(model)), name])
-        if not pair:
+        others = [(each.name, each.source) for each in self._others(model)]
+        clash = name_clash([*others, (name, model.source.shown)])
+        if not clash:
             return ""
-        problem = f"{pair[0]} and {pair[1]} are the same name; use NAME=PATH"
+        problem = f"{clash}; use NAME=PATH"
         self._on_name_clash(problem)
         return problem
 

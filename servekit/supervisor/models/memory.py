@@ -31,9 +31,10 @@ class Models(Protocol):
 class ModelMemory:
     """Measures versions one after another, and compares their sum with a budget.
 
-    The memory of a version is the proportional set size (PSS) of its workers: what several
-    processes share is divided among them. Until it has been measured, it is estimated from the size
-    of its files. The last measurement is kept while a version sleeps.
+    The memory of a version is the proportional set size (PSS) of its workers and of their
+    preloaded parents: what several processes share is divided among them. Until it has been
+    measured, it is estimated from the size of its files. The last measurement is kept while a
+    version sleeps.
     """
 
     def __init__(self, models: Models) -> None:
@@ -84,7 +85,8 @@ class ModelMemory:
         for version in sorted(loaded, key=self._measured_at.__getitem__):
             if version.is_whole:
                 key = version.prepared.name, version.version
-                self._measured[key] = sum(map(proportional_bytes, version.pids))
+                pids = version.pids | version.parent_pids
+                self._measured[key] = sum(map(proportional_bytes, pids))
                 self._measured_at[version] = monotonic()
             if monotonic() > began + TURN_S:
                 return

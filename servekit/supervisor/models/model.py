@@ -16,6 +16,7 @@ from servekit.supervisor.models.traffic import ModelTraffic
 from servekit.supervisor.models.version_source import LoadFailed, VersionSource
 from servekit.supervisor.models.versions import Versions
 from servekit.supervisor.models.work import ModelWork
+from servekit.supervisor.os.loop import Timer
 from servekit.supervisor.preparing.messages import PreparedModel
 
 __all__ = ["Model", "saved_version"]
@@ -44,9 +45,10 @@ class Model:
         self.versions = Versions(host, f"m{number}r")
         self.traffic = ModelTraffic(self.versions, host.changed)
         self.scaled: dict[str, Replicas] = {}  #: replicas that were set at run time, by stage
+        self.first_scaled: dict[str, Replicas] = {}  #: the same, for the version to begin with
         self.previous: SavedVersion | None = None  #: the default version before
         self.kept: ModelVersion | None = None  #: it too, while it stays loaded
-        self.missing: list[SavedVersion] = []  #: that an earlier server had, and this one has not
+        self._kept_until: Timer | None = None
         self.work = ModelWork(host.loop, lambda: load(self))
         self.is_changed = False  #: at run time, by an operation
         self.failure = ""  #: why it cannot be loaded at all
@@ -145,12 +147,13 @@ class Model:
             version.begin_as(self.versions.default)
         return version
 
-    async def try_out(self, candidate: ModelVersion) -> None:
+    async def try_out(self, candidate: ModelVersion, replaces: ModelVersion | None = None) -> None:
         """Load *candidate* next to what serves; no request reaches it yet.
 
+        :param replaces: the version that leaves afterwards, as one with the same name does.
         :raises LoadFailed: a worker died, or another model has one of its paths.
         """
-        await self.versions.try_out(candidate)
+        await self.versions.try_out(candidate, replaces)
         if problem := self._host.claims.path_problem(self, candidate.row):
             self._host.reporter.model_failed(self.name, problem)
             self.versions.abandon(candidate)
@@ -169,12 +172,22 @@ class Model:
         self._host.changed()
         return old
 
+    def keep(self, version: ModelVersion | None, until: Timer | None = None) -> None:
+        """Note that *version* is kept for a rollback, or none.
+
+        :param until: unloads it; the timer of an earlier version is cancelled.
+        """
+        if self._kept_until is not None:
+            self._kept_until.cancel()
+        self.kept, self._kept_until = version, until
+
     # ------------------------------------------------------------------ across restarts
 
     @property
     def saved(self) -> SavedModel:
         """Its state, for a server that starts later."""
         default, named = self.versions.default, self.traffic.named
+        first = SavedVersion(self.source, "", self.first_scaled)
         others = [
             saved_version(version)
             for version in self.versions.others
@@ -183,8 +196,8 @@ class Model:
         return SavedModel(
             configured=self.configured,
             name=self.name,
-            default=saved_version(default) if default else SavedVersion(self.source, ""),
-            others=[*others, *self.missing],
+            default=saved_version(default) if default else first,
+            others=[*others, *self.versions.missing],
             previous=self.previous,
             scaled=self.scaled,
             traffic=self.traffic.wanted,
@@ -194,7 +207,9 @@ class Model:
         """Restore *saved*; the versions besides the default are missing until they load."""
         self.is_changed = True
         self.scaled, self.previous = saved.scaled, saved.previous
-        self.traffic.wanted, self.missing = saved.traffic, saved.others
+        self.first_scaled = saved.default.scaled if saved.default else {}
+        self.traffic.wanted = saved.traffic
+        self.versions.miss(saved.others)
 
 
 def saved_version(version: ModelVersion) -> SavedVersion:

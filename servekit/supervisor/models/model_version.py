@@ -88,6 +88,11 @@ class ModelVersion(ReplicaGroup):
             row.settings = [self._as_scaled(setting) for setting in row.settings]
         return row
 
+    def note_sources(self, settings: list[SettingRow]) -> None:
+        """Show *settings*, whose values are the same: where they come from has changed."""
+        self.prepared.settings = settings
+        self._described = None
+
     def _as_scaled(self, setting: SettingRow) -> SettingRow:
         """Return *setting*, with the number of replicas that was set at run time."""
         names = {f"stages.{name}.replicas" if name else "replicas": name for name in self.scaled}
@@ -128,6 +133,11 @@ class ModelVersion(ReplicaGroup):
     def size(self) -> int:
         """How many replicas it has, or will have once it is launched."""
         return sum(self.counts.values())
+
+    @property
+    def parent_pids(self) -> set[int]:
+        """The preloaded parents that run, from which workers are forked."""
+        return self._keeper.parent_pids
 
     # ------------------------------------------------------------------ life
 
@@ -191,6 +201,7 @@ class ModelVersion(ReplicaGroup):
     def sleep(self) -> None:
         """Let the workers leave; ``launch`` makes others when a request comes."""
         self.is_asleep = True
+        self._keeper.end_parents()
         self._leave(list(self.replicas))
         self.announce_unloaded("asleep")
         self._on_change()

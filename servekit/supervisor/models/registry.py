@@ -91,6 +91,11 @@ class ModelRegistry:
         """The models that were changed at run time, for a server that starts later."""
         return [*self.unloaded, *(model.saved for model in self._models if model.is_changed)]
 
+    @property
+    def coming(self) -> set[str]:
+        """The models of the configuration that are not in the table until they have loaded."""
+        return {model.configured for model in self._hidden if model.work.doing}
+
     def find(self, name: str) -> Model | None:
         """Return the model that is served under *name*."""
         return next((model for model in self._models if model.name == name), None)
@@ -151,7 +156,8 @@ class ModelRegistry:
     def hung(self, hung: Hung) -> None:
         """Kill a worker that a front-end found stuck."""
         for model in [*self._models, *self._hidden]:
-            if model.name == hung.model:
+            replicas = (each for version in model.versions for each in version.everyone)
+            if any(replica.row.address == hung.address for replica in replicas):
                 model.hung(hung)
 
     def stop(self) -> None:

@@ -22,23 +22,55 @@ async def load(host: ModelHost, model: Model) -> None:
     except LoadFailed as error:
         _refuse(host, model, str(error))
     host.changed()
-    if model.missing:
+    if model.versions.missing:
         await _load_missing(host, model)
 
 
 async def _load_missing(host: ModelHost, model: Model) -> None:
     """Load the versions that an earlier server had besides the default, once that is loaded."""
-    await model.versions.until(lambda: model.has_settled)
-    for each in list(model.missing) if model.versions.default else []:
+    versions = model.versions
+    await versions.until(lambda: model.has_settled)
+    for each in list(versions.missing) if versions.default else []:
         try:
             version = await model.prepare(each.source, each.scaled)
-            await model.try_out(version)
+            _require_new(model, version)
+            await _admit(host, model, version)
         except LoadFailed as error:
             reason = f"version {each.version}: {error}"
             host.reporter.notice(notices.model_failed(model.name, reason))
         else:
-            model.missing.remove(each)
-            model.versions.publish(version, as_default=False)
+            versions.forget_missing(each.version)
+            versions.publish(version, as_default=False)
+
+
+def _require_new(model: Model, version: ModelVersion) -> None:
+    """Check that *model* does not serve a version of this name.
+
+    :raises LoadFailed: it does.
+    """
+    if model.versions.find(version.version):
+        version.files.release()
+        source = version.source.shown
+        raise LoadFailed(f"{source} holds version {version.version} now, which is served already")
+
+
+async def _admit(
+    host: ModelHost, model: Model, version: ModelVersion, replaces: ModelVersion | None = None
+) -> None:
+    """Load *version*, or let it sleep until a request asks for it, as its settings say.
+
+    :param replaces: the version that leaves afterwards; *version* is awake if that one is.
+    :raises LoadFailed: it cannot be loaded, or another model has one of its paths.
+    """
+    prepared = version.prepared
+    may_sleep = prepared.may_sleep and (replaces is None or replaces.is_asleep)
+    if not may_sleep or not (prepared.on_demand or host.memory.lacks(version)):
+        await model.try_out(version, replaces)
+        return
+    if problem := host.claims.path_problem(model, version.row):
+        version.files.release()
+        raise LoadFailed(problem)
+    version.is_asleep = True
 
 
 async def _prepare_first(host: ModelHost, model: Model) -> ModelVersion:
@@ -47,7 +79,7 @@ async def _prepare_first(host: ModelHost, model: Model) -> ModelVersion:
     :raises LoadFailed: it cannot be prepared.
     """
     try:
-        return await model.prepare(model.source, model.scaled)
+        return await model.prepare(model.source, model.first_scaled)
     except LoadFailed as error:
         found = [source for source in host.sources if source.text == model.configured]
         if not found or model.source.path == found[0].path:
@@ -74,7 +106,7 @@ async def _follow(host: ModelHost, model: Model, old: ModelVersion, new: ModelVe
     """Let *new* take the place of *old* if its content differs; *old* serves until then."""
     reporter, prepared = host.reporter, new.prepared
     if prepared.is_same(old.prepared):
-        old.prepared.settings = prepared.settings  # a source may have changed
+        old.note_sources(prepared.settings)
         new.files.release()
         reporter.tally.reloaded("unchanged")
         reporter.notice(notices.model_unchanged(model.label))
@@ -83,7 +115,7 @@ async def _follow(host: ModelHost, model: Model, old: ModelVersion, new: ModelVe
         new.files.release()
         raise LoadFailed(f"its name is {prepared.name} now; restart the server, or use NAME=PATH")
     try:
-        await model.try_out(new)
+        await _admit(host, model, new, old)
     except LoadFailed as error:
         reporter.tally.reloaded("failed")
         reporter.notice(notices.reload_failed(prepared.label, str(error), model.label))

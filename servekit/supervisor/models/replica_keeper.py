@@ -90,6 +90,17 @@ class ReplicaKeeper:
         else:
             call()
 
+    @property
+    def parent_pids(self) -> set[int]:
+        """The preloaded parents that run."""
+        return {parent.pid for parent in self._parents.values() if parent.pid is not None}
+
+    def end_parents(self) -> None:
+        """End the preloaded parents; the next worker of each stage has a new one."""
+        for parent in self._parents.values():
+            parent.close()
+        self._parents.clear()
+
     def close(self) -> None:
         """End the preloaded parents: no worker is started any more."""
         self._is_closed = True

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from servekit.settings.deployments import Replicas
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.model_version import ModelVersion
+from servekit.supervisor.models.saved_models import SavedVersion
 from servekit.supervisor.models.version_source import LoadFailed, VersionSource
 from servekit.supervisor.os.coroutines import Conditions
 from servekit.supervisor.preparing.messages import PreparedModel
@@ -29,6 +30,9 @@ class Versions:
         self._conditions = Conditions()
         self.default: ModelVersion | None = None
         self.others: list[ModelVersion] = []
+        self.missing: list[SavedVersion] = []  #: an earlier server had them; not loaded yet
+        #: how many replicas versions will have at the end of an operation, which clears this
+        self.expected: dict[ModelVersion, int] = {}
         self.until = self._conditions.until
 
     def __iter__(self) -> Iterator[ModelVersion]:
@@ -42,9 +46,13 @@ class Versions:
 
     @property
     def size(self) -> int:
-        """How many replicas it has, or will have: one on trial takes the place of the default."""
-        first = next((each for each in self._hidden if each.is_trial), self.default)
-        return sum(each.size for each in [first, *self.others] if each and not each.is_asleep)
+        """How many replicas it has, or will have."""
+        awake = [each for each in [*self.served, *self._trials] if not each.is_asleep]
+        return sum(self.expected.get(each, each.size) for each in awake)
+
+    @property
+    def _trials(self) -> list[ModelVersion]:
+        return [each for each in self._hidden if each.is_trial]
 
     def is_kept(self, version: ModelVersion) -> bool:
         """Whether *version* is loaded, and not about to leave."""
@@ -76,6 +84,7 @@ class Versions:
         :raises OSError: its sockets cannot be made; there is no version then.
         """
         prepared, self.default = first.prepared, first  # counted when threads are shared out
+        self.forget_missing(first.version)
         try:
             if prepared.on_demand or (prepared.may_sleep and self._host.memory.lacks(first)):
                 first.is_asleep = True
@@ -97,11 +106,20 @@ class Versions:
         self._hidden.append(version)
         self._host.changed()
 
-    async def try_out(self, candidate: ModelVersion) -> None:
+    async def try_out(self, candidate: ModelVersion, replaces: ModelVersion | None = None) -> None:
         """Boot *candidate* next to the others; return when all its replicas serve.
 
+        :param replaces: the version that leaves afterwards, as one with the same name does.
         :raises LoadFailed: a worker died; the others of *candidate* are stopped.
         """
+        replaced = replaces or self.find(candidate.version)
+        self.expected = {replaced: 0} if replaced else {}
+        try:
+            await self._load(candidate)
+        finally:
+            self.expected = {}
+
+    async def _load(self, candidate: ModelVersion) -> None:
         self.hide(candidate)
         try:
             candidate.launch()
@@ -126,6 +144,7 @@ class Versions:
                 group.remove(version)
         for other in [each for each in self.others if each.version == version.version]:
             self.retire(other)
+        self.forget_missing(version.version)
         version.is_trial = False
         if as_default:
             self.default = version
@@ -138,8 +157,19 @@ class Versions:
             version.announce_loaded()
         self._host.changed()
 
+    def miss(self, missing: list[SavedVersion]) -> None:
+        """Note which versions an earlier server had; ``publish`` forgets one of the same name."""
+        self.missing = missing
+
+    def forget_missing(self, version: str) -> bool:
+        """Forget the missing *version*; return whether there was one."""
+        before, self.missing = self.missing, [m for m in self.missing if m.version != version]
+        return len(self.missing) < len(before)
+
     def retire(self, version: ModelVersion, reason: str = "replaced") -> None:
         """Let no request reach *version* any more; its workers leave after their batches."""
+        if version in self._leaving:
+            return
         self._part(version, reason)
         version.retire()
         self._on_change()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes models and versions in and out, and loads what has changed."""
 
+from msgspec import structs
+
 from servekit.ipc.operations import Load, ReloadModels, Unload
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.model_version import ModelVersion
@@ -14,6 +16,7 @@ from servekit.supervisor.operations.server import (
     source_of,
     version_of,
 )
+from servekit.supervisor.os.user import user_of_model
 
 __all__ = ["add_version", "check_unload", "load_model", "reload_models", "unload"]
 
@@ -30,10 +33,13 @@ async def load_model(
         version = await prepare_version(newcomer, newcomer.source, progress)
         name = progress.row.model = version.prepared.name
         if registry.find(name) is not None:
-            version.files.release()
-            model = server.idle_model(name)
+            model = _idle_owner(server, version)
             with model.work.occupied("load"):
-                await add_version(server, model, order, progress)
+                if _has_same_user(server, version, model):
+                    await _add(server, model, _handed_over(version, model), progress)
+                else:
+                    version.files.release()
+                    await add_version(server, model, order, progress)
             model.is_changed = True
             return
         _require_name(server, newcomer, version)
@@ -47,12 +53,44 @@ async def load_model(
             registry.remove(newcomer)
 
 
+def _idle_owner(server: OperatedServer, version: ModelVersion) -> Model:
+    """Return the model that has the name of *version* already.
+
+    :raises OperationFailed: it is busy.
+    """
+    try:
+        return server.idle_model(version.prepared.name)
+    except OperationFailed:
+        version.files.release()
+        raise
+
+
+def _has_same_user(server: OperatedServer, version: ModelVersion, model: Model) -> bool:
+    """Whether *version* was prepared for the user that the workers of *model* run as."""
+    users, number = server.registry.settings.worker_user, model.number
+    return version.prepared.user == user_of_model(users, number, number + 1)
+
+
+def _handed_over(version: ModelVersion, model: Model) -> ModelVersion:
+    """Return *version*, which was prepared for a newcomer, as one of *model*."""
+    source = structs.replace(version.source, name=model.name)
+    scaled = {} if source.sets_replicas else model.scaled
+    own = model.versions.new(version.prepared, version.files, source, scaled)
+    if model.versions.default is not None:
+        own.begin_as(model.versions.default)
+    return own
+
+
 def _require_name(server: OperatedServer, newcomer: Model, version: ModelVersion) -> None:
     """Check that no other model has the name of *version*.
 
     :raises OperationFailed: one has it, or one that differs in case only.
     """
-    if problem := server.registry.claims.name_problem(newcomer, version.prepared.name):
+    name, registry = version.prepared.name, server.registry
+    problem = registry.claims.name_problem(newcomer, name)
+    if registry.find(name) is not None:  # maybe it is not prepared yet
+        problem = problem or f"{name} is the name of another model"
+    if problem:
         version.files.release()
         raise OperationFailed(CONFLICT, problem)
 
@@ -65,7 +103,12 @@ async def add_version(
     :raises OperationFailed: it cannot be loaded.
     """
     source = source_of(order.source, model.name, order.settings)
-    version = await prepare_version(model, source, progress)
+    await _add(server, model, await prepare_version(model, source, progress), progress)
+
+
+async def _add(
+    server: OperatedServer, model: Model, version: ModelVersion, progress: Progress
+) -> None:
     await _admit(server, model, version, progress)
     old = model.versions.default
     if old is None:
@@ -99,7 +142,7 @@ def check_unload(order: Unload, model: Model) -> None:
 
     :raises OperationFailed: it has, or there is no such version.
     """
-    if not order.version:
+    if not order.version or any(m.version == order.version for m in model.versions.missing):
         return
     version, wanted = version_of(model, order.version), model.traffic.wanted
     if version is model.versions.default:
@@ -116,6 +159,10 @@ async def unload(server: OperatedServer, model: Model, order: Unload, progress: 
         with progress.step("unload", model.name):
             server.registry.remove(model)
             await model.versions.until(lambda: not model.pids)
+        return
+    if model.versions.forget_missing(order.version):
+        progress.row.version = order.version
+        model.traffic.forget(order.version)
         return
     version = version_of(model, order.version)
     progress.row.version = version.version

@@ -46,6 +46,17 @@ class OneByOne:
 
         :raises OperationFailed: one did not load, or answers worse; the old version has all again.
         """
+        self._expect(self._new, self._new_counts)
+        try:
+            await self._replace_all()
+        finally:
+            self._model.versions.expected = {}
+
+    def _expect(self, stays: ModelVersion, counts: dict[str, int]) -> None:
+        """Share the cores out as if only *stays* were there, with *counts* replicas."""
+        self._model.versions.expected = {self._old: 0, self._new: 0, stays: sum(counts.values())}
+
+    async def _replace_all(self) -> None:
         model = self._model
         watch = Watch(self._server.loop, self._new, self._order, self._server.read_counts)
         try:
@@ -97,6 +108,7 @@ class OneByOne:
     async def _roll_back(self, reason: str) -> None:
         """Let the old version load what it has given away, and answer again."""
         model, old, new = self._model, self._old, self._new
+        self._expect(old, self._old_counts)
         with self._progress.step("roll back", reason):
             for stage, count in self._old_counts.items():
                 old.resize(stage, count)

@@ -43,9 +43,10 @@ async def roll_back(server: OperatedServer, model: Model, progress: Progress) ->
             place = wanted.source.shown
             reason = f"{place} holds version {version.version} now, not {wanted.version}"
             raise OperationFailed(UNPROCESSABLE, reason)
-        await load_version(server, model, version, progress)
+        await load_version(server, model, version, progress, current)
     progress.row.version = version.version
     with progress.step("switch", f"{version.version} is the default version"):
         model.make_default(version)
-    model.kept = None if model.kept is version else model.kept
+    if model.kept is version:
+        model.keep(None)
     await let_go(server, model, current, KEEP_S, progress)

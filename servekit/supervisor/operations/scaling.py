@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes the number of replicas of a model."""
 
+from contextlib import suppress
+
 from servekit.counting import counted
 from servekit.ipc.operations import Scale
 from servekit.settings.deployments import ReplicaRange, Replicas
@@ -50,24 +52,51 @@ def wanted_by(order: Scale) -> Replicas:
 async def scale(server: OperatedServer, model: Model, order: Scale, progress: Progress) -> None:
     """Carry out *order* for each version and stage that it means.
 
-    :raises OperationFailed: a new worker did not load; its stage has as many replicas as before.
+    :raises OperationFailed: a new worker did not load; each stage has as many replicas as before.
     """
     wanted = wanted_by(order)
-    versions = [each for each in model.versions.served if each is not model.kept]
-    if order.version:
-        versions = [version_of(model, order.version)]
-    for version in versions:
-        for stage in [order.stage] if order.stage else list(version.counts):
-            if stage in version.counts:
-                if version.counts[stage] != wanted:
-                    label = "/".join(filter(None, (version.version, stage)))
-                    with progress.step("scale", f"{label}: {_shown(wanted)}"):
-                        count = _number(wanted, version, stage)
-                        await _resize(server, model, version, stage, count)
-                version.scaled[stage] = wanted
+    meant = _meant(order, model)
+    before: list[tuple[ModelVersion, str, int]] = []
+    try:
+        for version, stage in meant:
+            count = version.counts[stage]
+            if count != wanted:
+                label = "/".join(filter(None, (version.version, stage)))
+                with progress.step("scale", f"{label}: {_shown(wanted)}"):
+                    await _resize(server, model, version, stage, _number(wanted, version, stage))
+                before.append((version, stage, count))
+    except OperationFailed as error:
+        if before:
+            with progress.step("roll back", str(error)):
+                await _undo(model, before)
+        raise
+    for version, stage in meant:
+        version.scaled[stage] = wanted
     if not order.version:
         stages = [order.stage] if order.stage else version_of(model, "").counts
         model.scaled = model.scaled | dict.fromkeys(stages, wanted)
+
+
+def _meant(order: Scale, model: Model) -> list[tuple[ModelVersion, str]]:
+    """Return the versions and stages that *order* means."""
+    versions = [each for each in model.versions.served if each is not model.kept]
+    if order.version:
+        versions = [version_of(model, order.version)]
+    stages = [order.stage] if order.stage else None
+    return [
+        (version, stage)
+        for version in versions
+        for stage in (stages or version.counts)
+        if stage in version.counts
+    ]
+
+
+async def _undo(model: Model, before: list[tuple[ModelVersion, str, int]]) -> None:
+    """Give each stage as many replicas again as it had *before*; new ones load later."""
+    for version, stage, count in before:
+        with suppress(OSError):  # no descriptor is left for a socket, or no room on the disk
+            version.resize(stage, count)
+    await model.versions.until(lambda: not any(version.is_shrinking for version, *_ in before))
 
 
 def _shown(wanted: Replicas) -> str:

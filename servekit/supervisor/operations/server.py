@@ -144,16 +144,21 @@ async def prepare_version(model: Model, source: VersionSource, progress: Progres
 
 
 async def load_version(
-    server: OperatedServer, model: Model, version: ModelVersion, progress: Progress
+    server: OperatedServer,
+    model: Model,
+    version: ModelVersion,
+    progress: Progress,
+    replaces: ModelVersion | None = None,
 ) -> None:
     """Load *version*, whose workers run their examples; it serves no request yet.
 
+    :param replaces: the version that leaves afterwards, as one with the same name does.
     :raises OperationFailed: there is no memory for it, or a worker died.
     """
     with progress.step("load", f"{version.version}: {counted(version.size, 'replica')}"):
         try:
             server.require_memory(version, version.size, version.prepared.size_bytes)
-            await model.try_out(version)
+            await model.try_out(version, replaces)
         except LoadFailed as error:
             raise OperationFailed(UNPROCESSABLE, str(error)) from error
         except OperationFailed:

@@ -66,7 +66,7 @@ async def swap(server: OperatedServer, model: Model, order: Swap, progress: Prog
         if order.one_by_one:
             await OneByOne(server, model, order, progress, old, new).run()
             return
-        await load_version(server, model, new, progress)
+        await load_version(server, model, new, progress, old)
     await Replacement(server, model, order, progress, old, new).run()
 
 
@@ -143,8 +143,7 @@ async def let_go(
             await model.versions.until(lambda: not old.pids)
         return
     release_kept(model)
-    model.kept = old
-    server.loop.call_later(keep_s, lambda: _unload_kept(server, model, old))
+    _keep(server, model, old, keep_s)
     if old in model.versions.others:  # versions of the same name share their counts
         with progress.step("drain", f"{old.version} stays loaded for {keep_s:g} s"):
             await _drain(server, old)
@@ -170,7 +169,8 @@ def kept_version(model: Model) -> ModelVersion | None:
 
 def release_kept(model: Model) -> ModelVersion | None:
     """Unload the version that is kept for a rollback, and return it if there is one."""
-    kept, model.kept = model.kept, None
+    kept = model.kept
+    model.keep(None)
     if kept is None or kept is model.versions.default or not model.versions.is_kept(kept):
         return None
     if kept in model.versions.others and kept.version in model.traffic.named:
@@ -179,11 +179,13 @@ def release_kept(model: Model) -> ModelVersion | None:
     return kept
 
 
-def _unload_kept(server: OperatedServer, model: Model, version: ModelVersion) -> None:
-    """Unload *version* if it is still the one that is kept."""
-    if model.kept is not version:
-        return
-    if model.work.doing:
-        server.loop.call_later(BUSY_S, lambda: _unload_kept(server, model, version))
-    else:
-        release_kept(model)
+def _keep(server: OperatedServer, model: Model, version: ModelVersion, keep_s: float) -> None:
+    """Keep *version* for a rollback, and unload it after *keep_s*."""
+
+    def unload() -> None:
+        if model.work.doing:
+            _keep(server, model, version, BUSY_S)
+        else:
+            release_kept(model)
+
+    model.keep(version, server.loop.call_later(keep_s, unload))

@@ -3,12 +3,16 @@
 
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from servekit.supervisor.os.loop import Loop
 
-__all__ = ["Conditions", "Future", "run_coroutine", "sleep"]
+__all__ = ["Conditions", "Future", "close_coroutines", "run_coroutine", "sleep"]
 
 Result = TypeVar("Result")
+Work = Coroutine["Future[Any]", None, None]
+
+_begun: WeakKeyDictionary[Loop, WeakSet[Work]] = WeakKeyDictionary()
 
 
 class Future(Generic[Result]):
@@ -53,7 +57,7 @@ class Conditions:
             entry[1].set(None)
 
 
-def run_coroutine(loop: Loop, coroutine: Coroutine[Future[Any], None, None]) -> None:
+def run_coroutine(loop: Loop, coroutine: Work) -> None:
     """Run *coroutine* up to where it waits; it continues at the end of the loop's turns."""
 
     def step() -> None:
@@ -63,7 +67,18 @@ def run_coroutine(loop: Loop, coroutine: Coroutine[Future[Any], None, None]) -> 
             return
         future.resume = lambda: loop.defer(step)
 
+    _begun.setdefault(loop, WeakSet()).add(coroutine)
     step()
+
+
+def close_coroutines(loop: Loop) -> None:
+    """Close those that wait on *loop*, which does not run any more.
+
+    Python would do it as the interpreter ends, and what they do at their end may need a thread:
+    none can be started then.
+    """
+    while begun := _begun.get(loop):
+        begun.pop().close()
 
 
 async def sleep(loop: Loop, duration_s: float) -> None:

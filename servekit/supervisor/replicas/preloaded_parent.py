@@ -41,7 +41,7 @@ class PreloadedParent:
         """
         self._on_settled = on_settled
         self._waiting: list[Callable[[], object]] = []
-        self._has_settled = self._is_ready = False
+        self._has_settled = self._is_ready = self._is_gone = False
         self._forks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._forks.settimeout(FORK_S)
         first = boot.ranks[0]
@@ -56,6 +56,11 @@ class PreloadedParent:
             )
         self._child.send(first.launch)
         self._timer = loop.call_later(boot.timeout_s, self.close)
+
+    @property
+    def pid(self) -> int | None:
+        """Its pid, while it runs."""
+        return None if self._is_gone else self._child.process.pid
 
     def when_settled(self, call: Callable[[], object]) -> None:
         """Call *call* once it is known whether workers can be forked."""
@@ -106,7 +111,7 @@ class PreloadedParent:
             self._settle(None, message.reason)
 
     def _exited(self, exit_code: int) -> None:
-        was_ready, self._is_ready = self._is_ready, False
+        was_ready, self._is_ready, self._is_gone = self._is_ready, False, True
         self._forks.close()
         self._settle(None, f"the parent exited with {exit_code}")
         if was_ready:  # nobody has closed it

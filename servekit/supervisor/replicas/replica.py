@@ -158,7 +158,12 @@ class Replica:
             self._worker.leave()
 
     def retire(self) -> None:
-        """Let the worker serve until the front-ends have closed their channels, then exit."""
+        """Let the worker serve until the front-ends have closed their channels, then exit.
+
+        One that leaves already is left alone: it may have something to finish.
+        """
+        if self.state is State.STOPPING:
+            return
         if self._worker is not None and self.state is State.SERVING:
             self.state = advance(self.state, Event.STOP)
             self._worker.retire()

@@ -35,14 +35,16 @@ class Configuration:
         self._notice = notice
         self.settings = settings
 
-    def renew(self) -> Sequence[ModelSource] | None:
+    def renew(self, loaded: Sequence[str] = ()) -> Sequence[ModelSource] | None:
         """Read the settings again and take those of models; ``None`` if any of them is refused.
 
         Blocks while it reads the file and looks for each path.
+
+        :param loaded: the names of models that were loaded at run time.
         """
         try:
             found = self._read()
-            sources = model_sources(found, may_be_none=bool(self.settings.state_file))
+            sources = model_sources(found, loaded, may_be_none=bool(self.settings.state_file))
         except StartupError as error:
             refused = f"keeps its settings: {error}"
             self._notice(Notice("settings_refused", "servekit", refused, "error"))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from servekit.settings import Settings
 from servekit.settings.models import ModelSource, model_sources
+from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.saved_models import SavedModel
@@ -29,8 +30,9 @@ class Origins:
         :raises StartupError: a path cannot be used.
         """
         self._configuration = Configuration(settings, read, journal.notice)
-        self._configured = model_sources(settings, may_be_none=bool(settings.state_file))
         loaded = [each.name for each in saved if each.default and not each.configured]
+        may_be_none = bool(settings.state_file)
+        self._configured = model_sources(settings, loaded, may_be_none=may_be_none)
         self._found = FirstLook(settings, self._configured, loaded, journal)
         self._watcher: FileWatcher | None = None
         self._store: ModelStore | None = None
@@ -73,12 +75,17 @@ class Origins:
         if self._store:
             self._store.check_first()
 
+    def may_recover(self, model: Model) -> bool:
+        """Whether *model*, which has failed, may still load from another archive of the store."""
+        return self._store is not None and self._store.is_following(model)
+
     def reload(self, registry: ModelRegistry) -> bool:
         """Read the settings and the store again, and load what has changed.
 
         :return: whether the settings were accepted; if not, nothing changes.
         """
-        sources = self._configuration.renew()
+        loaded = [model.name for model in registry if not model.configured]
+        sources = self._configuration.renew(loaded)
         if sources is None:
             return False
         stored = self._store.beside(sources) if self._store else []

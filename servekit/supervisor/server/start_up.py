@@ -10,6 +10,7 @@ from servekit.errors import StartupError
 from servekit.extension.events import ServerStarted
 from servekit.settings import Settings
 from servekit.settings.models import unknown_model
+from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.routes import clashes
 from servekit.supervisor.reporting.journal import Notice
@@ -34,17 +35,20 @@ class StartUp:
         reporter: Reporter,
         on_failure: Callable[[str], object],
         on_settled: Callable[[], object],
+        may_recover: Callable[[Model], bool],
     ) -> None:
         """Wait.
 
         :param on_failure: gets the reason once, when the start has failed.
         :param on_settled: is called once, to tell the front-ends and then set ``is_known``.
+        :param may_recover: whether a model that has failed may still load from elsewhere.
         """
         self._settings = settings
         self._registry = registry
         self._listeners = listeners
         self._reporter = reporter
         self._on_failure, self._on_settled = on_failure, on_settled
+        self._may_recover = may_recover
         self._has_settled = False
         self.is_known = False  #: to the front-ends: which models have loaded
         self.is_serving = False
@@ -57,7 +61,7 @@ class StartUp:
             return
         if error := self._problem():
             self.fail(error)
-        elif is_front_end_ready and all(model.has_settled for model in self._registry):
+        elif is_front_end_ready and all(map(self._is_settled, self._registry)):
             self._go_on()
 
     def _go_on(self) -> None:
@@ -79,14 +83,18 @@ class StartUp:
             self.error = error
             self._on_failure(str(error))
 
+    def _is_settled(self, model: Model) -> bool:
+        """Whether the first load of *model* is over, well or for good."""
+        return model.has_settled and (model.is_loaded or not self._may_recover(model))
+
     def _problem(self) -> StartupError | None:
         """Return why the start has failed, if it has; with ``reload`` models may fail."""
         models = list(self._registry)
-        settled = [model for model in models if model.has_settled]
+        settled = [model for model in models if self._is_settled(model)]
         failed = [model for model in settled if not model.is_loaded]
         is_over = len(settled) == len(models)
-        may_recover = self._settings.reload or self._settings.watch
-        if failed and len(failed) == len(models) and not may_recover:
+        is_watching = self._settings.reload or self._settings.watch
+        if failed and len(failed) == len(models) and not is_watching:
             is_alone = len(failed) == 1 and failed[0].failure
             kind = OnlyModelRefused if is_alone else StartupError
             return kind("no model could be loaded")

@@ -26,7 +26,7 @@ from servekit.supervisor.operations.autoscaling import Autoscaler
 from servekit.supervisor.operations.operations import Operations
 from servekit.supervisor.operations.server import OperatedServer
 from servekit.supervisor.operations.state_file import StateFile
-from servekit.supervisor.os.coroutines import run_coroutine
+from servekit.supervisor.os.coroutines import close_coroutines, run_coroutine
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.orphans import Orphans
 from servekit.supervisor.os.resources import raise_descriptor_limit
@@ -119,6 +119,7 @@ class Supervisor:
             self._reporter,
             self._shutdown.hurry,
             lambda: run_coroutine(loop, self._settle()),
+            self._origins.may_recover,
         )
 
     def _front_end_process(self, counters: int) -> FrontEndProcess:
@@ -268,6 +269,7 @@ class Supervisor:
         self._origins.kill()
         self._registry.kill("stopped")
         self._daemons.kill()
+        close_coroutines(self._loop)
         self._log.finish(self._start_up.error)
         self._orphans.end()
         self._listeners.close()

@@ -81,7 +81,7 @@ class ModelStore:
         self._held = {model.name.casefold(): model for model in first.models}
         self._content = first.all
         self._refused: set[StoredModel] = set()  #: an older one of the name serves, if possible
-        self._busy: set[str] = set()
+        self._busy: set[str] = set()  #: names that a coroutine follows
         self._outranked: set[StoredModel] = set()
         self._child: StoreChild | None = None
 
@@ -95,22 +95,36 @@ class ModelStore:
 
         What was refused is not among them; what an operator has unloaded is.
         """
+        taken = {source.provisional_name.casefold() for source in configured}
+        return [model.source for name, model in self._present.items() if name not in taken]
+
+    @property
+    def _present(self) -> dict[str, StoredModel]:
+        """The models that the names stand for, without those that were refused or have left."""
         registry = self._server.registry
         texts = {model.configured for model in registry}
         texts |= {gone.configured for gone in registry.unloaded}
-        taken = {source.provisional_name.casefold() for source in configured}
-        sources = (model.source for model in self._held.values())
-        return [
-            each for each in sources if each.text in texts and each.name.casefold() not in taken
-        ]
+        return {
+            name: model
+            for name, model in self._held.items()
+            if name in self._busy or model.source.text in texts
+        }
 
     def check_first(self) -> None:
         """Try older versions of models that fail at the start."""
-        ours = {held.source.text: held for held in self._held.values()}
+        names = self._names()
         for model in self._server.registry:
-            if model.configured in ours:
-                check = self._check_first(model, ours[model.configured])
-                run_coroutine(self._server.loop, check)
+            if (name := names.get(model.configured)) is not None:
+                self._busy.add(name)
+                run_coroutine(self._server.loop, self._check_first(name, model))
+
+    def is_following(self, model: Model) -> bool:
+        """Whether *model* is from here, and may still load from another archive."""
+        return self._names().get(model.configured) in self._busy
+
+    def _names(self) -> dict[str, str]:
+        """Return the names that are followed, by what the models are configured as."""
+        return {held.source.text: name for name, held in self._held.items()}
 
     def watch(self) -> None:
         """Follow every change from now on."""
@@ -118,8 +132,7 @@ class ModelStore:
 
     def refresh(self) -> None:
         """Look for changes once, unless they are watched; try again what was refused."""
-        texts = {source.text for source in self.beside([])}
-        self._held = {name: m for name, m in self._held.items() if m.source.text in texts}
+        self._held = self._present
         self._refused.clear()
         self._outranked.clear()
         if self.pid is None:
@@ -146,12 +159,13 @@ class ModelStore:
 
     # ------------------------------------------------------------------ one name
 
-    def _reconcile(self) -> None:
-        """Begin to follow each name of which something else is wanted."""
-        found = newest(self._content, self._refused)
-        wanted = {model.name.casefold(): model for model in found if self._may_serve(model)}
-        for name in sorted(wanted.keys() | self._held.keys()):
+    def _reconcile(self, *names: str) -> None:
+        """Begin to follow each name of which something else is wanted; only *names*, if given."""
+        wanted = {each.name.casefold(): each for each in newest(self._content, self._refused)}
+        for name in sorted(names or wanted.keys() | self._held.keys()):
             old, new = self._held.get(name), wanted.get(name)
+            if new is not None and not self._may_serve(new):
+                new = None
             if old != new and name not in self._busy:
                 self._busy.add(name)
                 run_coroutine(self._server.loop, self._follow(name, old, new))
@@ -169,22 +183,29 @@ class ModelStore:
 
     async def _follow(self, name: str, old: StoredModel | None, new: StoredModel | None) -> None:
         """Load, replace or unload the model *name*."""
-        registry = self._server.registry
+        registry, configured = self._server.registry, new.source.text if new else ""
         model = next((m for m in registry if old and m.configured == old.source.text), None)
         self._hold(name, new)
         if model is not None:
-            model.configured = new.source.text if new else ""
+            model.configured = configured
             await model.work.until_idle()
         if model is None:
             await self._load(new)
+        elif model not in registry or model.configured != configured:
+            pass  # it was unloaded, or the configuration names it now
         elif new is not None:
             await self._replace(model, new, has_moved=old is not None and old.path != new.path)
         else:
             registry.reporter.notice(Notice("left_store", name, "has left the model store"))
             registry.remove(model)
-        self._busy.discard(name)
         self._save()
-        self._reconcile()
+        self._let_go(name)
+
+    def _let_go(self, name: str) -> None:
+        """Follow *name* no further, unless something else is wanted of it already."""
+        self._busy.discard(name)
+        self._reconcile(name)
+        self._server.registry.changed()  # the start may wait for it
 
     def _hold(self, name: str, new: StoredModel | None) -> None:
         """Note what the name stands for now; its file counts as one of the configuration."""
@@ -228,12 +249,13 @@ class ModelStore:
         if model.refusal or not model.is_loaded:
             self._refused.add(new)
 
-    async def _check_first(self, model: Model, first: StoredModel) -> None:
-        """Refuse *first* if *model* cannot be loaded from it."""
+    async def _check_first(self, name: str, model: Model) -> None:
+        """Refuse the first archive of *name* if *model* cannot be loaded from it."""
+        first = self._held[name]
         await self._until_settled(model)
         if not model.is_loaded:
             self._refused.add(first)
-            self._reconcile()
+        self._let_go(name)
 
     async def _until_settled(self, model: Model) -> None:
         """Return once *model* has loaded, or could not, or is not served any more."""

@@ -223,7 +223,7 @@ def _async_maker(
 
     is_stepped = first == "admit"
     start = AsyncSlots(service, current).stream if is_stepped else getattr(service, first)
-    return partial(AsyncStreamer, start, loop)
+    return partial(AsyncStreamer, start, loop, is_stepped=is_stepped)
 
 
 def body_readers(service: Service, table: CodecTable, *, has_rows: bool = False) -> BodyReaders:

@@ -27,10 +27,15 @@ class AsyncStreamer(AsyncPredictor):
 
     most_steps: float = inf  #: limit of ``answer``, which ``servekit check`` sets for endpoints
 
-    def __init__(self, start: Callable[[Any], Any], *arguments: Any, **options: Any) -> None:
-        """Call *start* with each input for its async iterator; see ``AsyncPredictor``."""
+    def __init__(
+        self, start: Callable[[Any], Any], *arguments: Any, is_stepped: bool, **options: Any
+    ) -> None:
+        """Call *start* with each input for its async iterator; see ``AsyncPredictor``.
+
+        :param is_stepped: it yields what ``step`` returns for a slot; otherwise outputs.
+        """
         super().__init__(*arguments, **options)
-        self._start = start
+        self._start, self._is_stepped = start, is_stepped
 
     async def open(
         self, item: OpenItem, number: int, cancelled: CancelledReader | None
@@ -45,7 +50,7 @@ class AsyncStreamer(AsyncPredictor):
         started = await settled(self._start(value))
         try:
             async for entry in started:
-                advance = advance_of(entry)
+                advance = advance_of(entry if self._is_stepped else [entry])
                 if advance.error is not None:
                     raise advance.error
                 found = [*advance.outputs]

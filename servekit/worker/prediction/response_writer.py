@@ -11,6 +11,7 @@ from servekit.errors import (
     ResultNotEncodable,
     ServekitError,
 )
+from servekit.ipc.batches import BETWEEN_STEPS
 from servekit.service.request import Request
 from servekit.service.response import Response, head_of
 from servekit.worker.outputs.with_files import NotOfItsType
@@ -126,6 +127,8 @@ def blame_client(
     An example is NaN that came as msgpack and should be sent back as JSON.
     """
     if not isinstance(error, ResultNotEncodable) or isinstance(error, NotOfItsType):
+        return error
+    if any(each.media_type in BETWEEN_STEPS for each in plan.values):  # not for the client
         return error
     try:
         reason = _unfit(plan, request(), has_preprocess)

@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from servekit.ipc.batches import Open, Part
+from servekit.ipc.batches import ALIVE_S, Open, Part
 from servekit.worker.coroutines.answering import Answering
 from servekit.worker.coroutines.loop import WorkerLoop, called
 from servekit.worker.coroutines.predictor import AsyncPredictor
@@ -26,7 +26,7 @@ from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
 from servekit.worker.process.log import report
 from servekit.worker.serving.loaded import Loaded
-from servekit.worker.serving.slot_server import ALIVE_S, SlotServer
+from servekit.worker.serving.slot_server import SlotServer
 from servekit.worker.streaming.stream import Stream
 from servekit.worker.transport.channel import FrontEndChannel
 
@@ -139,6 +139,7 @@ class AsyncServer(SlotServer):
         if predictor.is_leaving:
             self._is_leaving = True
             self._flush()
+            self._send_turn({})
             self._loop.stop()
 
     def _put(self, channel: FrontEndChannel, part: Part) -> None:

@@ -5,7 +5,6 @@ Its other requests, for methods that answer batches, are answered between two tu
 """
 
 import os
-from time import monotonic
 from typing import Any
 
 from servekit.ipc.batches import Open, Part
@@ -13,7 +12,7 @@ from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
 from servekit.worker.serving.loaded import Loaded
-from servekit.worker.serving.slot_server import ALIVE_S, SlotServer
+from servekit.worker.serving.slot_server import SlotServer
 from servekit.worker.streaming.stream import Stream
 from servekit.worker.streaming.streams import ActiveStreams
 from servekit.worker.transport.channel import FrontEndChannel
@@ -29,7 +28,6 @@ class StreamServer(SlotServer):
         super().__init__(loaded, *arguments)
         self._slots, most_bytes = self._launch.max_batch_size, self._launch.max_answer_bytes
         self._streams = ActiveStreams(self._envelopes, self._slots, most_bytes)
-        self._sent: dict[FrontEndChannel, float] = {}  #: when each front-end last got a message
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
@@ -59,7 +57,6 @@ class StreamServer(SlotServer):
 
     def _close(self, channel: FrontEndChannel) -> None:
         super()._close(channel)
-        self._sent.pop(channel, None)
         self._streams.leave(channel)
 
     def _turn(self) -> None:
@@ -71,9 +68,4 @@ class StreamServer(SlotServer):
         self._is_leaving |= self._streams.is_leaving
         if self._is_forked:  # a step forked, and this is the child; the parent answers
             os._exit(0)
-        now = monotonic()
-        for channel in list(self._channels.values()):
-            parts = found.get(channel, [])
-            if parts or now - self._sent.get(channel, 0.0) > ALIVE_S:
-                self._sent[channel] = now
-                self._send_parts(channel, parts)
+        self._send_turn(found)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from servekit.errors import RequestError, error_class
+from servekit.ipc.batches import VALUES
 from servekit.worker.codecs.arrays import DTYPES
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from tests.worker.batches import answer, echo, loaded, service_of
@@ -80,3 +81,12 @@ def test_what_a_service_made_itself_is_its_own_fault(sent, output, accept):
     service = service_of(lambda self, batch: [output] * len(batch))
 
     assert answer(service, sent, accept=accept)[0] == "ResultNotEncodable"
+
+
+@pytest.mark.parametrize("sent", [b'"a"', b"5", b"{}"])
+def test_an_output_that_the_next_step_cannot_take_is_the_fault_of_the_service(sent):
+    service = service_of(lambda self, batch: ["no list"] * len(batch))
+    request = item(sent, "application/json", VALUES)
+    ((error, _, _),) = loaded(service).predictor.answer([request]).answers
+
+    assert error == "ResultNotEncodable"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services whose outputs come one by one, in a real worker process."""
 
+import json
 import math
 import re
 from time import monotonic
@@ -458,3 +459,15 @@ def test_a_client_that_leaves_ends_all_inputs_of_its_stream(streams, service):
 
     assert found.ends[number][0]
     assert found.ends[last] == (JSON, b"[[0]]")
+
+
+@pytest.mark.parametrize("service", ["streams:Lists", "async_streams:Lists"])
+def test_what_a_generator_yields_is_one_output_be_it_a_list_or_nothing(streams, service):
+    found = streams(service)
+    streamed, whole = found.open(1, LINES), found.open(1, JSON)
+    found.wait_for()
+    lines = b"".join(found.found[streamed]).splitlines()
+    outputs = [json.loads(line)["output"] for line in lines]
+
+    assert outputs == [[1, 2], None, []]
+    assert json.loads(found.ends[whole][1]) == {"prediction": [[1, 2], None, []]}
