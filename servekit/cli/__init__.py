@@ -13,14 +13,12 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``servekit`` and return its exit status."""
     try:
-        status = _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
+        from servekit_archiver.cli.standard_output import with_standard_output
+
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        return with_standard_output("servekit", lambda: _run(arguments))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # `| head` has seen enough; keep the flush at exit quiet, too
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PROBLEM_FOUND
-    return status
 
 
 def _run(arguments: list[str]) -> int:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: help, mistakes, exit status, and what it costs to ask."""
 
+import errno
 import json
 import os
 import socket
@@ -25,13 +26,15 @@ from servekit.cli.parsing.options import OTHERS, given_flags, grouped
 from servekit.cli.parsing.parser import create_parser
 
 
-def servekit(*arguments, **environment):
+def servekit(*arguments, stdout=subprocess.PIPE, preexec_fn=None, **environment):
     return subprocess.run(
         [sys.executable, "-m", "servekit.cli", *arguments],
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=120,
         env=os.environ | environment,
+        preexec_fn=preexec_fn,
         check=False,
     )
 
@@ -56,6 +59,29 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly():
         )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (PROBLEM_FOUND, b"")
+
+
+@pytest.mark.parametrize("words", [["plugins"], ["--help"], ["completion", "bash"], ["--version"]])
+def test_output_that_cannot_be_written_is_one_line(words):
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        done = servekit(*words, stdout=full)
+
+    assert done.returncode == PROBLEM_FOUND
+    assert done.stderr == f"servekit: standard output: {os.strerror(errno.ENOSPC)}\n"
+
+
+def test_a_closed_standard_output_is_no_error():
+    done = servekit("plugins", preexec_fn=lambda: os.close(1))
+
+    assert (done.returncode, done.stdout, done.stderr) == (OK, "", "")
+
+
+def test_a_file_that_cannot_be_written_is_not_taken_for_the_output(tmp_path, monkeypatch):
+    """An error of a file has its traceback, as any mistake of ours has."""
+    monkeypatch.setattr("servekit.cli._run", lambda _: (tmp_path / "no" / "file").write_text("a"))
+
+    with pytest.raises(FileNotFoundError):
+        main([])
 
 
 @pytest.mark.parametrize("module", ["servekit", "servekit.cli"])
@@ -85,6 +111,7 @@ def test_version(capsys):
         ),
         pytest.param(["plugins", "--model"], "--model (see servekit plugins --help)", id="no flag"),
         pytest.param(["start", "--max-b", "1"], "did you mean --max-body?", id="abbreviation"),
+        pytest.param(["top", "--once"], "--once (see servekit top --help)", id="nothing alike"),
     ],
 )
 def test_usage_error_is_one_line(capsys, arguments, line):
@@ -199,6 +226,21 @@ def test_only_model_that_fails_says_so_once_with_a_line_for_each_problem(tmp_pat
 
     assert (done.returncode, len(shown)) == (STARTUP_FAILED, len(lines))
     assert all(map(str.startswith, shown, lines))
+
+
+def test_two_models_of_one_name_are_told_apart_by_their_paths(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.toml").write_text('name = "hello"\nservice = "service:S"\n')
+        (tmp_path / name / "service.py").write_text("from servekit import Service as S\n")
+    paths = [str(tmp_path / "one"), str(tmp_path / "two")]
+    done = servekit("start", *paths, "--port", "0")
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("servekit: "))
+
+    assert done.returncode == STARTUP_FAILED
+    assert line.startswith("servekit: models: two models are called 'hello': ")
+    assert all(path in line for path in paths)
+    assert line.endswith("; use NAME=PATH")
 
 
 def test_load_that_fails_after_the_start_ends_with_a_conclusion(tmp_path):

@@ -2,12 +2,15 @@
 """Commands that look at a running server elsewhere."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
 
+from servekit.cli.commands import top
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, USAGE
 from servekit.cli.server.connection import ManagedServer, NoServer
+from servekit.cli.server.rates import VersionRates
 from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.operations import DONE, FAILED, OperationStep, Swap, Unload
 from servekit.ipc.table import SettingRow, TrafficRow
@@ -172,6 +175,18 @@ def test_top_on_a_pipe_is_printed_once(ask, server):
     assert head.split()[:4] == ["model", "version", "replicas", "requests/s"]
     assert digits.split()[:8] == ["digits", "1.0", "1/1", "0.0", "0.0", "-", "-", "0"]
     assert (first["model"], first["requests_per_s"], first["cpu"]) == ("digits", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0.0125, "12.5 ms"), (0.9996, "1 s"), (2.5, "2.5 s")]
+)
+def test_top_shows_long_latencies_in_seconds(seconds, text):
+    row = VersionRates(
+        model="m", version="1", serving=1, replicas=1, requests_per_s=1.0, errors_per_s=0.0,
+        p50_s=seconds, p99_s=seconds, waiting=0, cpu=0.5, memory_bytes=1,
+    )  # fmt: skip
+
+    assert f"0.0  {text}  {text}  0" in re.sub(" {2,}", "  ", top._table([row], ()))
 
 
 def test_crashes_of_a_server_elsewhere(ask):

@@ -157,7 +157,7 @@ def test_no_wait_returns_with_the_id(ask, server):
     assert json.loads(ask("unload", "digits", "--no-wait", "--json")[1])["state"] == "running"
 
 
-def test_an_interrupt_leaves_the_operation_running_and_says_so(ask, server, monkeypatch):
+def test_an_interrupt_leaves_the_operation_running_and_says_so(ask, url, server, monkeypatch):
     def interrupted(self, path):
         raise KeyboardInterrupt
 
@@ -166,7 +166,8 @@ def test_an_interrupt_leaves_the_operation_running_and_says_so(ask, server, monk
     id_ = server.table.operations[0].id
 
     assert status == INTERRUPTED
-    assert error == f"servekit: operation {id_} continues; `servekit status` shows its state\n"
+    command = f"`servekit status --server {url}`"
+    assert error == f"servekit: operation {id_} continues; {command} shows its state\n"
 
 
 def test_a_front_end_that_is_replaced_meanwhile_is_asked_again(ask, server, monkeypatch):

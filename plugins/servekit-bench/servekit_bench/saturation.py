@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from servekit_bench.load import ClosedLoop, Load, Measurement, OpenLoop
 from servekit_bench.report.figures import LoadStep, SaturationFigures
+from servekit_bench.report.words import rate_words
 from servekit_bench.rounds import Measuring
 from servekit_bench.targets import OpenTarget
 
@@ -86,7 +87,9 @@ class _Search:
         return step if step.is_kept or self.is_over else self._once(rate)
 
     def _once(self, rate: float) -> LoadStep:
-        return self._try(OpenLoop(rate, self._arrivals, CONNECTIONS[-1]), f"{rate:.4g} requests/s")
+        return self._try(
+            OpenLoop(rate, self._arrivals, CONNECTIONS[-1]), f"{rate_words(rate)} requests/s"
+        )
 
     def _try(self, load: Load, what: str) -> LoadStep:
         seen = self._measuring.measure(self._target, load, f"saturation: {what}")

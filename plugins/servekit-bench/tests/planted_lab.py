@@ -36,7 +36,7 @@ class PlantedLab:
         return Probe(
             threads=threads, curve=CostCurve(times), cpu=self.cpu * used,
             idle_bytes=self.replica_bytes, failing=self.wall if self.wall < inf else 0,
-            reason="507 Out of memory" if self.wall < inf else "",
+            reason="507 Out of memory" if self.wall < inf else "", largest_burst=max(tried),
         )  # fmt: skip
 
     @contextmanager

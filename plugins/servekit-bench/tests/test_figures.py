@@ -15,7 +15,7 @@ from servekit_bench.report.figures import (
 )
 from servekit_bench.report.limits import generator_warning
 from servekit_bench.report.table import as_text
-from servekit_bench.report.words import milliseconds, size
+from servekit_bench.report.words import load_words, milliseconds, rate_words, size
 
 from .measurements import BUSY, measured, used
 
@@ -125,7 +125,7 @@ def test_a_generator_with_time_to_spare_is_not_mentioned():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "-"), (0.0123, "12.3 us"), (1.5, "1.5 ms"), (1234.0, "1.23 s")],
+    [(None, "-"), (0.0123, "12.3 us"), (1.5, "1.5 ms"), (999.6, "1 s"), (1234.0, "1.23 s")],
 )
 def test_times_are_shown_in_a_unit_that_fits(value, text):
     assert milliseconds(value) == text
@@ -133,3 +133,24 @@ def test_times_are_shown_in_a_unit_that_fits(value, text):
 
 def test_sizes_are_shown_in_a_unit_that_fits():
     assert [size(each) for each in (5, 1500, 2e6, 3e9)] == ["5 B", "1.5 kB", "2 MB", "3 GB"]
+    assert [size(each) for each in (999.5, 999_999, 12345e9)] == ["1 kB", "1 MB", "12,345 GB"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(0.5, "0.5"), (99.94, "99.9"), (99.96, "100"), (12345.0, "12,345"), (1e6, "1,000,000")],
+)
+def test_rates_are_shown_without_exponents(rate, text):
+    assert rate_words(rate) == text
+
+
+def test_a_load_of_a_million_is_shown_in_full():
+    words = load_words(LoadFigures.of(OpenLoop(1_234_567.0)))
+
+    assert words.startswith("open loop, 1234567 requests/s")
+
+
+def test_the_rates_of_a_slow_target_have_decimals():
+    rounds = [measured(duration_s=seconds) for seconds in (6.0, 12.0)]
+
+    assert "0.375 (0.25 to 0.5)" in as_text(report(figures(*rounds)))

@@ -25,6 +25,16 @@ def plot(*series, x=Axis("s"), y=Axis("ms"), guides=()):  # noqa: B008 - frozen
     return Plot("times", x, y, list(series), guides)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.5"), (999.6, "1000"), (9999.6, "10k"), (999_600, "1M"), (2.5e6, "2.5M")],
+)
+def test_points_are_noted_without_exponents(value, text):
+    found = plot(PlotSeries("a", [(1.0, value), (2.0, 1.0)]))
+
+    assert f"1: {text}</title>" in found.svg()
+
+
 def drawn(found: Plot) -> ElementTree.Element:
     return ElementTree.fromstring(found.svg())
 

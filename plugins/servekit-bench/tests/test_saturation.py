@@ -18,10 +18,11 @@ class Formula:
     def __init__(self, capacity, least_ms, *, refuses_above=None, steps=1000):
         self.capacity, self.least_ms = capacity, least_ms
         self.refuses_above, self.steps = refuses_above, steps
-        self.loads = []
+        self.loads, self.whats = [], []
 
     def measure(self, target, load, what):
         self.loads.append(load)
+        self.whats.append(what)
         if isinstance(load, ClosedLoop):
             rate = min(self.capacity, load.connections * 1000 / self.least_ms)
             return self._seen(rate, 1000 * load.connections / rate, load.connections)
@@ -101,6 +102,16 @@ def test_a_search_that_is_ended_at_once_has_nothing():
     found, _ = search(Formula(capacity=1000, least_ms=10, steps=1))
 
     assert saturation_lines(found) == ["digits: the search ended before it found anything"]
+
+
+def test_high_rates_are_shown_without_exponents():
+    server = Formula(capacity=20_000, least_ms=1)
+
+    found, _ = search(server)
+
+    _, rows = step_rows(found)
+    assert "14,000 requests/s" in [row[0] for row in rows]
+    assert "saturation: 14,000 requests/s" in server.whats
 
 
 def test_the_steps_are_rows():

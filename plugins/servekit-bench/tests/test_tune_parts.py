@@ -9,16 +9,24 @@ from time import monotonic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servekit_bench.tune.bursts import read_timing
+from servekit_bench.targets import TargetOptions
+from servekit_bench.tune.bursts import Burst, read_timing
 from servekit_bench.tune.candidate import Candidate
+from servekit_bench.tune.command import _manifest_of
 from servekit_bench.tune.costs import CostCurve, fit_line
 from servekit_bench.tune.machine import OtherProcesses
+from servekit_bench.tune.outcome import Outcome
 from servekit_bench.tune.page import tune_page
 from servekit_bench.tune.planning import Goal
+from servekit_bench.tune.probing import Probe, ProbeOrder, _Probing
+from servekit_bench.tune.serving import ServerUsage
 from servekit_bench.tune.simulation import Workload, highest_rate, simulate
+from servekit_bench.tune.text import as_text, cost_lines, verdict
 from servekit_bench.tune.trials import MeasuredCandidate, Trial, search_rate
 
-from .planted_lab import PlantedLab, batch, search
+from servekit.errors import StartupError
+
+from .planted_lab import OWN, SIZES, PlantedLab, batch, search
 
 
 @given(st.floats(1e-3, 1), st.floats(1e-4, 0.1), st.integers(0, 6))
@@ -147,3 +155,77 @@ def test_the_page_has_the_plots():
     for title in ("Latency against throughput", "Predictions and measurements"):
         assert f"<h2>{title}</h2>" in page
     assert page.count("<svg") >= 3
+
+
+def test_times_of_a_slow_model_are_in_seconds():
+    probe = Probe(threads=0, curve=CostCurve([batch(1, 1.2), batch(2, 2.4)]), cpu=1, idle_bytes=0)
+    best = MeasuredCandidate(OWN, 1, [Trial(1, 1, 2.5, 2.5, 0)])
+    outcome = Outcome(Goal(2.0), OWN, measured=[best])
+
+    assert "measured 1: 1.2 s, 2: 2.4 s" in cost_lines(probe)
+    assert verdict("m", outcome).startswith("m: no settings keep a p99 of 2 s; the best was 2.5 s")
+
+
+def test_high_rates_are_in_full():
+    goal = Goal(0.1, 2e6)
+    outcome = Outcome(goal, OWN, measured=[MeasuredCandidate(OWN, 1, [Trial(1, 1, 1, 1, 0)])])
+
+    assert "at 2000000 requests/s" in verdict("m", outcome)
+    assert "e+" not in as_text("m", outcome)
+
+
+class FewAtOnce:
+    """A server, and the client of it, that predicts at most *most* requests together."""
+
+    def __init__(self, most):
+        self.most, self.sent = most, []
+
+    def usage(self):
+        return ServerUsage(0, 0.0, 0.0)
+
+    def send(self, count):
+        self.sent.append(count)
+        return Burst([batch(min(count, self.most), 0.01)], [])
+
+
+def probed(server, deadline):
+    order = ProbeOrder(
+        path="m", model="m", options=TargetOptions(), sizes=SIZES, longest_s=9.0, deadline=deadline
+    )
+    return _Probing(order, server, server, lambda text: None).run()
+
+
+@pytest.mark.parametrize(
+    ("deadline", "why"),
+    [
+        (float("inf"), "are not predicted in batches: a service that streams or is async"),
+        (0.0, r"only single requests could be timed \(10 ms each\), no batches; more --budget"),
+    ],
+    ids=["no batches", "no time"],
+)
+def test_a_service_without_batches_is_told_from_a_slow_one(monkeypatch, deadline, why):
+    monkeypatch.setattr("servekit_bench.tune.probing.TIMED_S", 0.0)
+    lab = PlantedLab(lambda size, threads: 0.01)
+    lab.probe = lambda *_: probed(FewAtOnce(1), deadline)
+
+    with pytest.raises(StartupError, match=why):
+        search(lab, 0.1)
+
+
+def test_threads_that_were_not_tried_are_counted():
+    lab = PlantedLab(lambda size, threads: 0.01, cores=4)
+    outcome = search(lab, 0.1, budget_s=0.0)
+
+    assert "settings with 1 thread or more were not tried: no time left" in outcome.doubts
+
+
+@pytest.mark.parametrize("text", [None, "size = 3"], ids=["missing", "faulty"])
+def test_a_model_that_cannot_be_read_is_named_once(tmp_path, text):
+    path = tmp_path / "nope"
+    if text:
+        path.mkdir()
+        (path / "model.toml").write_text(text)
+    with pytest.raises(StartupError) as refused:
+        _manifest_of(str(path))
+
+    assert str(refused.value).count(str(path)) == 1

@@ -130,7 +130,9 @@ def test_settings_that_are_the_best_already_stay():
 def test_a_service_without_batches_is_refused():
     class Streaming(PlantedLab):
         def probe(self, threads, sizes, longest_s, deadline):
-            return super().probe(threads, sizes[:1], longest_s, deadline)
+            found = super().probe(threads, sizes[:1], longest_s, deadline)
+            found.largest_burst = 2
+            return found
 
     with pytest.raises(StartupError, match="are not predicted in batches"):
         search(Streaming(line(10, 1)), 0.1)

@@ -100,7 +100,7 @@ def _plan(parsed: argparse.Namespace) -> Iterator[PlannedCheck]:
         yield from examination.check_setup(setup)
         yield from examination.check_plugins(setup)
     if server is not None:
-        yield from examination.check_server(LiveServer(server))
+        yield from examination.check_server(LiveServer(server, finding.given_options(parsed)))
 
 
 def _server(parsed: argparse.Namespace) -> tuple[ManagedServer | None, list[Diagnosis]]:
@@ -119,7 +119,8 @@ def _server(parsed: argparse.Namespace) -> tuple[ManagedServer | None, list[Diag
         if parsed.server is not None or parsed.pid is not None:
             raise
         meaning = "It is not checked, only the machine and the settings are."
-        fix = "servekit doctor --pid N; servekit logs"
+        options = finding.given_options(parsed)
+        fix = f"servekit doctor --pid N{options}; servekit logs{options}"
         return None, [Diagnosis(severity="error", text=str(error), meaning=meaning, fix=fix)]
     return server, []
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from time import sleep
 
 import msgspec
-from servekit_archiver.cli.output import human_bytes
+from servekit_archiver.cli.output import human_bytes, human_seconds
 
 from servekit.cli.output.live_text import LiveText
 from servekit.cli.output.tables import table
@@ -100,13 +100,9 @@ def _cells(each: VersionRates) -> list[object]:
         f"{each.serving}/{each.replicas}",
         f"{each.requests_per_s:.1f}",
         f"{each.errors_per_s:.1f}",
-        _milliseconds(each.p50_s),
-        _milliseconds(each.p99_s),
+        "-" if each.p50_s is None else human_seconds(each.p50_s),
+        "-" if each.p99_s is None else human_seconds(each.p99_s),
         each.waiting,
         f"{100 * each.cpu:.0f} %",
         human_bytes(each.memory_bytes),
     ]
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{1000 * seconds:.3g} ms"

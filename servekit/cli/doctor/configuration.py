@@ -120,10 +120,10 @@ def timeouts(setup: Setup) -> Iterator[Diagnosis]:
     if settings.predict_timeout > PROXY_S:
         yield Diagnosis(
             severity="info",
-            text=f"predict_timeout is {settings.predict_timeout:g} s, and proxies commonly wait"
+            text=f"predict_timeout is {settings.predict_timeout:.12g} s, and proxies commonly wait"
             f" {PROXY_S:g} s",
             meaning="The proxy answers 504 first, and the prediction runs on for nobody.",
-            fix=f"proxy_read_timeout {settings.predict_timeout + 5:g}s; in nginx",
+            fix=f"proxy_read_timeout {settings.predict_timeout + 5:.12g}s; in nginx",
         )
     if 0 < settings.keep_alive < PROXY_S:
         yield Diagnosis(
@@ -149,10 +149,10 @@ def _pod(drain_delay_s: float, grace_s: float) -> Iterator[Diagnosis]:
     if drain_delay_s + grace_s >= POD_GRACE_S:
         yield Diagnosis(
             severity="info",
-            text=f"drain_delay and grace are {drain_delay_s + grace_s:g} s, and Kubernetes kills a"
-            f" pod after {POD_GRACE_S:g} s unless told otherwise",
+            text=f"drain_delay and grace are {drain_delay_s + grace_s:.12g} s, and Kubernetes kills"
+            f" a pod after {POD_GRACE_S:g} s unless told otherwise",
             meaning="Requests in flight may be cut off.",
-            fix=f"terminationGracePeriodSeconds: {drain_delay_s + grace_s + 5:g}",
+            fix=f"terminationGracePeriodSeconds: {drain_delay_s + grace_s + 5:.12g}",
         )
 
 

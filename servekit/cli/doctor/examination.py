@@ -104,9 +104,8 @@ def _of_server(check: LiveCheck, live: LiveServer) -> list[Diagnosis]:
     except NoServer as error:
         live.is_gone = True
         meaning = "It answered a moment ago. What is left of its checks is not made."
-        return [
-            Diagnosis(severity="error", text=str(error), meaning=meaning, fix="servekit status")
-        ]
+        fix = live.command("status")
+        return [Diagnosis(severity="error", text=str(error), meaning=meaning, fix=fix)]
 
 
 def exit_status(examined: Iterable[Examined]) -> int:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from servekit_archiver.cli.output import human_bytes
 
 from servekit import __version__
-from servekit.cli.doctor.live_server import LiveServer
+from servekit.cli.doctor.live_server import LiveServer, replica_name
 from servekit.cli.doctor.queues import full_queues, refused_requests
 from servekit.counting import counted
 from servekit.extension.checks import Diagnosis
@@ -35,29 +35,38 @@ def health(live: LiveServer) -> Iterator[Diagnosis]:
             severity="error",
             text=reason,
             meaning="/ping answers 503, so load balancers send no requests.",
-            fix="servekit logs --level warning; servekit models",
+            fix=f"{live.command('logs --level warning')}; {live.command('models')}",
         )
 
 
-def crash_loops(live: LiveServer) -> Iterator[Diagnosis]:
-    """Look for workers that crash again and again."""
+def failed_replicas(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look for replicas that cannot be filled: their workers do not load, or crash."""
     for name, replica in live.replicas:
         if replica["state"] == "failed":
             yield Diagnosis(
                 severity="error",
                 text=f"{name}: failed too often, {replica['reason']}",
                 meaning="Its worker is tried once a minute, and takes no requests.",
-                fix=f"servekit crashes --model {name.partition('/')[0]}",
+                fix=live.command(f"crashes --model {name.partition('/')[0]}"),
             )
-    for model, count in Counter(each["model"] for each in live.crashes).items():
-        causes = ", ".join(
-            sorted({each["cause"] for each in live.crashes if each["model"] == model})
-        )
+
+
+def crash_loops(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look for workers that crash again and again; a failed load is not a crash."""
+    failed = {name for name, replica in live.replicas if replica["state"] == "failed"}
+    crashes = [
+        each
+        for each in live.crashes
+        if each["served_s"] is not None
+        and replica_name(each["model"], each.get("stage"), each["replica"]) not in failed
+    ]
+    for model, count in Counter(each["model"] for each in crashes).items():
+        causes = ", ".join(sorted({each["cause"] for each in crashes if each["model"] == model}))
         yield Diagnosis(
             severity="error" if count >= MANY_CRASHES else "warning",
             text=f"{model}: {counted(count, 'crash', 'crashes')} in ten minutes: {causes}",
             meaning="The requests that a worker holds when it crashes are lost.",
-            fix=f"servekit crashes --model {model}",
+            fix=live.command(f"crashes --model {model}"),
         )
 
 
@@ -65,11 +74,12 @@ def restarts(live: LiveServer) -> Iterator[Diagnosis]:
     """Look for replicas whose workers were replaced."""
     for name, replica in live.replicas:
         if replica["restarts"] and replica["state"] != "failed":
+            crashes = f"crashes --model {name.partition('/')[0]}"
             yield Diagnosis(
                 severity="info",
                 text=f"{name}: {counted(replica['restarts'], 'restart')} since the server started",
-                meaning="Some worker crashed, hung or was killed.",
-                fix=f"servekit crashes --model {name.partition('/')[0]}; servekit logs",
+                meaning="A worker could not be loaded, crashed, hung or was killed.",
+                fix=f"{live.command(crashes)}; {live.command('logs')}",
             )
 
 
@@ -84,7 +94,8 @@ def pressure(live: LiveServer) -> Iterator[Diagnosis]:
             severity="error",
             text=f"workers use {human_bytes(used)}, and {human_bytes(left)} of memory are left",
             meaning="The kernel ends a worker when one needs more.",
-            fix="servekit scale MODEL with fewer replicas, or servekit unload MODEL",
+            fix=f"{live.command('scale MODEL N')}, with a lower N, or"
+            f" {live.command('unload MODEL')}",
         )
     for name, replica in live.replicas:
         swapped = _swapped(replica["pid"]) if replica["pid"] else 0
@@ -139,7 +150,7 @@ def operations(live: LiveServer) -> Iterator[Diagnosis]:
                 severity="warning",
                 text=f"{row['kind']} of {row['model'] or 'a model'} failed: {row['error']}",
                 meaning="What was served before still is.",
-                fix="servekit status",
+                fix=live.command("status"),
             )
 
 
@@ -153,11 +164,8 @@ class LiveCheck(NamedTuple):
 
 LIVE_CHECKS: Final[Iterable[LiveCheck]] = (
     LiveCheck("health", "why /ping says unhealthy", health),
-    LiveCheck(
-        "crash loops",
-        "replicas that failed too often, crashes of the last ten minutes",
-        crash_loops,
-    ),
+    LiveCheck("failed replicas", "replicas that failed too often", failed_replicas),
+    LiveCheck("crash loops", "crashes of the last ten minutes", crash_loops),
     LiveCheck("restarts", "replicas whose workers were replaced", restarts),
     LiveCheck("queues", "full queues", full_queues),
     LiveCheck("refusals", "requests that were refused", refused_requests),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from servekit.cli.server.connection import ManagedServer
 
-__all__ = ["LiveServer"]
+__all__ = ["LiveServer", "replica_name"]
 
 RECENT: Final = timedelta(minutes=10)
 
@@ -19,6 +19,7 @@ class LiveServer:
     """A running server; each document is asked for once."""
 
     server: ManagedServer
+    options: str = ""  #: by which commands find it: `` --run-dir DIR``
     is_gone: bool = False  #: it does not answer any more
 
     @cached_property
@@ -33,11 +34,19 @@ class LiveServer:
         since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
         return [each for each in self.server.get("/crashes")["crashes"] if each["time"] >= since]
 
+    def command(self, words: str) -> str:
+        """Return a command that asks this server."""
+        return f"servekit {words}{self.options}"
+
     @property
     def replicas(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The replicas of all versions, each with its name in the log."""
         for model in self.models:
             for version in (model, *model["versions"]):
                 for each in version["replicas"]:
-                    stage = each.get("stage")
-                    yield "/".join(filter(None, (model["name"], stage, str(each["index"])))), each
+                    yield replica_name(model["name"], each.get("stage"), each["index"]), each
+
+
+def replica_name(model: str, stage: str | None, index: int) -> str:
+    """Return the name of a replica in the log."""
+    return "/".join(filter(None, (model, stage, str(index))))

@@ -23,10 +23,12 @@ def full_queues(live: LiveServer) -> Iterator[Diagnosis]:
     """Look at waiting requests."""
     for model in live.models:
         for version in (model, *model["versions"]):
-            yield from _of_version(model, version)
+            yield from _of_version(live, model, version)
 
 
-def _of_version(model: dict[str, Any], version: dict[str, Any]) -> Iterator[Diagnosis]:
+def _of_version(
+    live: LiveServer, model: dict[str, Any], version: dict[str, Any]
+) -> Iterator[Diagnosis]:
     is_default = version is model
     for queue in version["queues"]:
         stage, waiting, capacity = queue.get("stage"), queue["waiting"], queue["capacity"]
@@ -41,7 +43,7 @@ def _of_version(model: dict[str, Any], version: dict[str, Any]) -> Iterator[Diag
             severity="error" if waiting >= capacity else "warning",
             text=f"{name}: {waiting} of {capacity} places in {whose} are taken",
             meaning="Requests wait long, and are refused with a 429 when it is full.",
-            fix=f"servekit scale {model['name']} {len(replicas) + 1}{options}",
+            fix=live.command(f"scale {model['name']} {len(replicas) + 1}{options}"),
         )
 
 
@@ -60,22 +62,22 @@ def refused_requests(live: LiveServer) -> Iterator[Diagnosis]:
     for name in sorted({name for name, _ in requests}):
         refused, total = requests[name, True], requests[name, True] + requests[name, False]
         if refused > total * SHARE:
-            yield _refusals(name, refused, total, waited.get(name, {}))
+            meaning, option = _reason(waited.get(name, {}))
+            yield Diagnosis(
+                severity="warning",
+                text=f"{name}: {refused} of {counted(total, 'request')} were refused (429, 503)",
+                meaning=meaning,
+                fix=f"{live.command('top')}; {live.command(f'scale {name} N{option}')}",
+            )
 
 
-def _refusals(name: str, refused: int, total: int, waited: dict[str, float]) -> Diagnosis:
-    """Return what to do about refused requests of the model *name*.
+def _reason(waited: dict[str, float]) -> tuple[str, str]:
+    """Return why requests of a model are refused, and the option for what to scale.
 
     :param waited: how long tasks have waited for each stage, if it has several.
     """
-    meaning, option = "More requests come than the replicas answer, or none was ready.", ""
-    if waited:
-        stage = max(waited, key=lambda each: waited[each])
-        meaning += f" Requests wait longest for stage {stage}."
-        option = f" --stage {stage}"
-    return Diagnosis(
-        severity="warning",
-        text=f"{name}: {refused} of {counted(total, 'request')} were refused (429, 503)",
-        meaning=meaning,
-        fix=f"servekit top; servekit scale {name} N{option}",
-    )
+    meaning = "More requests come than the replicas answer, or none was ready."
+    if not waited:
+        return meaning, ""
+    stage = max(waited, key=lambda each: waited[each])
+    return f"{meaning} Requests wait longest for stage {stage}.", f" --stage {stage}"

@@ -22,7 +22,8 @@ TERMINATED = 143
 STATUSES = {
     OK: "Success. For `servekit start`: stopped by a signal, except for 130.",
     PROBLEM_FOUND: "The command found a problem: a broken plugin with `--strict`, a refused"
-    " archive, an unhealthy server, no running server, or an operation that failed.",
+    " archive, an unhealthy server, no running server, an operation that failed, or a standard"
+    " output that cannot be written.",
     USAGE: "The command line is invalid: an unknown command or flag.",
     STARTUP_FAILED: "The server cannot start: an invalid setting or path, the port is in use, or"
     " there is no model. Or the model to be shown is refused.",

@@ -4,6 +4,7 @@
 import argparse
 import tempfile
 from pathlib import Path
+from shlex import quote
 
 from servekit.cli.server.connection import (
     ManagedServer,
@@ -16,7 +17,7 @@ from servekit.settings import load_settings
 from servekit.settings.arguments import count
 from servekit.supervisor.os.run_directory import running
 
-__all__ = ["ABOUT", "add_arguments", "find_server"]
+__all__ = ["ABOUT", "add_arguments", "find_server", "given_options"]
 
 #: for the help of every command
 ABOUT = """\
@@ -51,6 +52,15 @@ def find_server(parsed: argparse.Namespace) -> ManagedServer:
         return server_here(*chosen.popitem())
     complaint = _complaint(Path(parent or tempfile.gettempdir()), found, parsed.pid)
     raise (NoServer if found else NotRunning)(complaint)
+
+
+def given_options(parsed: argparse.Namespace) -> str:
+    """Return the options by which another command finds the same server, with a blank before each.
+
+    They are those that were given: `` --run-dir /run/servekit --pid 4711``.
+    """
+    given = {"--run-dir": parsed.run_dir, "--pid": parsed.pid, "--server": parsed.server}
+    return "".join(f" {flag} {quote(str(value))}" for flag, value in given.items() if value)
 
 
 def _complaint(parent: Path, found: dict[int, Path], pid: int | None) -> str:

@@ -61,7 +61,8 @@ def operate(
             row = _follow(server, row, _display(parsed))
     except KeyboardInterrupt:
         which = f"operation {row['id']}" if row else "the operation"
-        sys.stderr.write(f"servekit: {which} continues; `servekit status` shows its state\n")
+        command = f"servekit status{finding.given_options(parsed)}"
+        sys.stderr.write(f"servekit: {which} continues; `{command}` shows its state\n")
         return INTERRUPTED
     if parsed.json:
         print(json.dumps(row, indent=2))

@@ -2,6 +2,7 @@
 """``servekit doctor`` of a running server, and what the command prints."""
 
 import json
+from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -11,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from servekit.cli.doctor import live
 from servekit.cli.doctor.live_server import LiveServer
 from servekit.cli.server.connection import ManagedServer, NoServer
+from servekit.cli.server.finding import given_options
 from servekit.ipc.crash_reports import CrashReport
 from servekit.ipc.model_counters import GAUGES, LENGTH, PLACES, Label, key_of
 from servekit.ipc.operations import FAILED, Swap
@@ -44,7 +46,7 @@ def test_a_server_that_is_well(well, ask):
 
     assert status == 0
     assert "ok       queues: full queues\n" in out
-    assert out.endswith("9 checks: 0 errors, 0 warnings, 0 remarks\n")
+    assert out.endswith("10 checks: 0 errors, 0 warnings, 0 remarks\n")
 
 
 def test_why_it_is_unhealthy(well, examine):
@@ -60,8 +62,54 @@ def test_replicas_that_failed_or_were_replaced(well, examine):
     status, found = examine()
 
     assert status == 2
-    assert found["crash loops"] == ["digits/0: failed too often, Segmentation fault"]
+    assert found["failed replicas"] == ["digits/0: failed too often, Segmentation fault"]
     assert found["restarts"] == ["echo/0: 2 restarts since the server started"]
+
+
+def crash(moment, served_s=1.0):
+    time = moment.isoformat(timespec="milliseconds")
+    return CrashReport(
+        model="digits", replica=0, time=time, monotonic_s=0.0, cause="killed", served_s=served_s
+    )
+
+
+def test_a_failed_load_is_not_a_crash(well, examine):
+    well.crashes = lambda: [crash(datetime.now(UTC), served_s=None)] * 5
+
+    assert examine() == (0, {})
+
+
+def test_a_replica_that_failed_is_named_once(well, examine):
+    replica = well.table.models[0].replicas[0]
+    replica.state, replica.reason = "failed", "Segmentation fault"
+    well.crashes = lambda: [crash(datetime.now(UTC))] * 5
+
+    assert examine() == (
+        2, {"failed replicas": ["digits/0: failed too often, Segmentation fault"]}
+    )  # fmt: skip
+
+
+def test_a_fix_names_the_server_that_was_examined(well, ask, url):
+    well.crashes = lambda: [crash(datetime.now(UTC))]
+    well.broken = {"digits": ["it is gone"]}
+    _, out, _ = ask("doctor")
+
+    assert f" fix: servekit crashes --model digits --server {url}\n" in out
+    assert f"servekit logs --level warning --server {url}; servekit models --server" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({}, ""),
+        ({"run_dir": "/a b", "pid": 7}, " --run-dir '/a b' --pid 7"),
+        ({"server": "http://h:1"}, " --server http://h:1"),
+    ],
+)
+def test_options_that_find_the_same_server(given, options):
+    parsed = Namespace(**{"run_dir": None, "pid": None, "server": None} | given)
+
+    assert given_options(parsed) == options
 
 
 @pytest.mark.parametrize(
@@ -70,9 +118,7 @@ def test_replicas_that_failed_or_were_replaced(well, examine):
     ids=["one crash", "a loop", "long ago"],
 )
 def test_crashes_of_the_last_minutes(well, examine, count, age, status):
-    time = (datetime.now(UTC) - age).isoformat(timespec="milliseconds")
-    report = CrashReport(model="digits", time=time, monotonic_s=0.0, cause="killed")
-    well.crashes = lambda: [report] * count
+    well.crashes = lambda: [crash(datetime.now(UTC) - age)] * count
     found_status, found = examine()
 
     assert found_status == status
@@ -118,12 +164,12 @@ def pipeline(well):
     ],
     ids=["a stage", "another version"],
 )
-def test_a_full_queue_of_a_stage_or_a_version(pipeline, ask, label, text, fix):
+def test_a_full_queue_of_a_stage_or_a_version(pipeline, ask, url, label, text, fix):
     wait_in(pipeline, label, 900)
     _, out, _ = ask("doctor")
 
     assert f" queues: {text}\n" in out
-    assert f" fix: {fix}\n" in out
+    assert f" fix: {fix} --server {url}\n" in out
 
 
 def test_queues_that_are_full_only_together(pipeline, examine):
@@ -154,7 +200,7 @@ def test_requests_that_were_refused(well, examine, refused, status):
     assert found.get("refusals", []) == ([text] if refused else [])
 
 
-def test_the_stage_that_refused_requests_have_waited_for(well, ask):
+def test_the_stage_that_refused_requests_have_waited_for(well, ask, url):
     requests = CounterMetricFamily("servekit_requests", "", labels=["model", "version", "status"])
     requests.add_metric(["digits", "1.0", "429"], 50)
     labels = ["model", "version", "stage"]
@@ -165,7 +211,8 @@ def test_the_stage_that_refused_requests_have_waited_for(well, ask):
     _, out, _ = ask("doctor")
 
     assert "Requests wait longest for stage b." in out
-    assert " fix: servekit top; servekit scale digits N --stage b\n" in out
+    here = f"--server {url}"
+    assert f" fix: servekit top {here}; servekit scale digits N --stage b {here}\n" in out
 
 
 def test_little_memory_and_workers_that_are_swapped_out(monkeypatch, tmp_path):
@@ -216,7 +263,7 @@ def test_an_operation_that_failed(well, examine):
     assert examine() == (1, {"operations": ["swap of digits failed: too many errors"]})
 
 
-def test_findings_are_printed_with_their_fix(well, ask):
+def test_findings_are_printed_with_their_fix(well, ask, url):
     wait_in(well, Label("digits", "1.0"), 1024)
     status, out, _ = ask("doctor")
 
@@ -224,6 +271,6 @@ def test_findings_are_printed_with_their_fix(well, ask):
     assert out.splitlines() == [
         "error    queues: digits: 1024 of 1024 places in the queue are taken",
         "         Requests wait long, and are refused with a 429 when it is full.",
-        "         fix: servekit scale digits 2",
-        "9 checks: 1 error, 0 warnings, 0 remarks",
+        f"         fix: servekit scale digits 2 --server {url}",
+        "10 checks: 1 error, 0 warnings, 0 remarks",
     ]

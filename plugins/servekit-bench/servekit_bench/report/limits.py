@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from servekit_bench.report.figures import SaturationFigures, TargetFigures
-from servekit_bench.report.words import connections_words, milliseconds
+from servekit_bench.report.words import connections_words, milliseconds, rate_words
 
 __all__ = ["generator_warning", "limit_warnings", "saturation_lines", "step_rows"]
 
@@ -14,8 +14,10 @@ def step_rows(found: SaturationFigures) -> tuple[Sequence[str], list[list[str]]]
     head = ("load", "requests/s", "p50", "p99", "failed", "kept")
     return head, [
         [
-            f"{step.rate:.4g} requests/s" if step.rate else connections_words(step.connections),
-            f"{step.requests_per_s:,.0f}",
+            f"{rate_words(step.rate)} requests/s"
+            if step.rate
+            else connections_words(step.connections),
+            rate_words(step.requests_per_s),
             milliseconds(step.p50_ms),
             milliseconds(step.p99_ms),
             f"{step.failed_share:.1%}",
@@ -30,12 +32,12 @@ def saturation_lines(found: SaturationFigures) -> list[str]:
     if found.capacity is None:
         return [f"{found.name}: the search ended before it found anything"]
     most = found.capacity
-    rate, connections = f"{most.requests_per_s:,.0f}", connections_words(most.connections)
+    rate, connections = rate_words(most.requests_per_s), connections_words(most.connections)
     lines = [f"{found.name}: the most in a closed loop is {rate} requests/s, with {connections}"]
     bound = f" within {milliseconds(found.p99_ms)}" if found.p99_ms else ""
     if found.highest and found.highest.rate:
         lines.append(
-            f"it keeps up with {found.highest.rate:,.0f} requests/s{bound}: "
+            f"it keeps up with {rate_words(found.highest.rate)} requests/s{bound}: "
             f"p50 {milliseconds(found.highest.p50_ms)}, p99 {milliseconds(found.highest.p99_ms)}"
         )
     elif any(step.rate for step in found.steps):

@@ -138,10 +138,11 @@ def _log_ticks(low: float, high: float) -> Iterator[float]:
 
 
 def _short(value: float) -> str:
-    """Return a number with at most three digits that matter, and thousands as ``k``."""
-    if abs(value) >= 10_000:
-        return f"{value / 1000:.3g}k"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    """Return a number with at most three digits that matter, and more as ``k`` or ``M``."""
+    for most, by, unit in ((999.5, 1, ""), (999.5e3, 1e3, "k"), (999.5e6, 1e6, "M")):
+        if abs(value) < most:
+            return f"{value:.0f}" if 999.5 <= abs(value) < 9_999.5 else f"{value / by:.3g}{unit}"
+    return f"{value / 1e6:,.0f}M"
 
 
 def _x_axis(axis: Axis, scale: _Scale) -> Iterator[str]:

@@ -14,7 +14,7 @@ from servekit_bench.report.figures import (
     TargetFigures,
 )
 from servekit_bench.report.limits import saturation_lines, step_rows
-from servekit_bench.report.words import load_words, milliseconds, size
+from servekit_bench.report.words import load_words, milliseconds, rate_words, size
 
 __all__ = ["as_text", "failure_rows", "rows_of", "table"]
 
@@ -78,8 +78,9 @@ def _row(target: TargetFigures) -> list[str]:
 
 def _rate(found: Spread | None) -> str:
     assert found is not None
-    many = f" ({found.low:,.0f} to {found.high:,.0f})" if found.low != found.high else ""
-    return f"{found.median:,.0f}{many}" if found.median >= 100 else f"{found.median:.3g}{many}"
+    is_spread = found.low != found.high
+    many = f" ({rate_words(found.low)} to {rate_words(found.high)})" if is_spread else ""
+    return f"{rate_words(found.median)}{many}"
 
 
 def _latency(found: Spread | None) -> str:

@@ -152,7 +152,8 @@ def _manifest_of(path: str) -> Manifest:
             with open_archive(path) as archive:
                 manifest = archive.manifest
     except ArchiveError as error:
-        raise StartupError(f"{path}: {error}") from error
+        text = str(error)
+        raise StartupError(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error
     except OSError as error:
         raise StartupError(f"{path}: {error.strerror}") from error
     if manifest.cache is not None:

@@ -4,6 +4,8 @@
 from collections.abc import Iterator
 from math import isfinite
 
+from servekit_archiver.cli.output import human_seconds
+
 from servekit_bench.report.page import figure, heading, html_page, html_table, paragraph
 from servekit_bench.report.plot import Axis, Guide, Plot, PlotSeries
 from servekit_bench.tune.outcome import Outcome
@@ -47,7 +49,7 @@ def _latency(outcome: Outcome) -> Plot:
     if outcome.own in outcome.all_measured and outcome.own not in chosen:
         chosen[-1:] = [outcome.own]
     series = [_of_trials(each, hue, outcome) for hue, each in enumerate(chosen)]
-    guides = [Guide(1e3 * outcome.goal.p99_s, f"p99 of {1e3 * outcome.goal.p99_s:g} ms")]
+    guides = [Guide(1e3 * outcome.goal.p99_s, f"p99 of {human_seconds(outcome.goal.p99_s)}")]
     x, y = Axis("requests/s", low=0), Axis("p99, ms", is_log=True)
     return Plot("Latency against throughput", x, y, series, guides)
 

@@ -48,6 +48,7 @@ class Probe:
     memory: dict[int, int] = field(default_factory=dict)  #: largest batch so far to peak, in bytes
     failing: int = 0  #: the smallest batch that fails; 0 if none does
     reason: str = ""  #: why it does
+    largest_burst: int = 0  #: requests that were sent together, at most
 
     @property
     def threads_label(self) -> str:
@@ -96,6 +97,7 @@ class _Probing:
         self._batches: list[BatchTime] = []
         self._memory: dict[int, int] = {}
         self._failing, self._reason = 0, ""
+        self._largest_burst = 0
 
     def run(self) -> Probe:
         """Time all sizes."""
@@ -126,6 +128,7 @@ class _Probing:
             memory=self._memory,
             failing=self._failing,
             reason=self._reason,
+            largest_burst=self._largest_burst,
         )
 
     def _time(self, size: int) -> bool:
@@ -145,6 +148,7 @@ class _Probing:
 
     def _bursts(self, size: int) -> bool:
         """Send bursts of *size* until their time is up; return whether all were answered."""
+        self._largest_burst = max(self._largest_burst, size)
         until, count = monotonic() + TIMED_S, 0
         while count < MIN_BURSTS or (count < MAX_BURSTS and monotonic() < until):
             try:

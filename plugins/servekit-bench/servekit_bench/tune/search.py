@@ -8,6 +8,8 @@ from math import log2
 from time import monotonic
 from typing import Final, Protocol
 
+from servekit_archiver.cli.output import human_seconds
+
 from servekit.errors import StartupError
 from servekit_bench.tune.candidate import Candidate
 from servekit_bench.tune.outcome import CandidateComparison, Outcome
@@ -108,18 +110,16 @@ class Search:
         sizes, longest_s = self._tuning.sizes, self._goal.p99_s
         usual = self._lab.probe(0, sizes, longest_s, deadline)
         if usual.largest == 1 and not usual.failing and len(sizes) > 1:
-            raise StartupError(
-                "requests that come together are not predicted in batches: a service that streams"
-                " or is async cannot be tuned; see servekit bench --saturation"
-            )
+            raise StartupError(_why_no_batch(usual))
         self.outcome.probes = [usual]
         self._costs.probes[0] = usual
         counts = [1 << power for power in range(10) if 1 << power < self._tuning.limits.cores]
         few = tuple(size for size in sizes if not usual.failing or size <= usual.largest)[::2]
         for threads in counts:
             if monotonic() > deadline:
+                fewest = f"{threads} thread{'s' * (threads > 1)}"
                 self.outcome.doubts.append(
-                    f"{threads} threads or more were not tried: no time left"
+                    f"settings with {fewest} or more were not tried: no time left"
                 )
                 break
             found = self._lab.probe(threads, few, longest_s, deadline)
@@ -214,6 +214,17 @@ class Search:
                     found.trials[each.candidate].append(trial)
                 if number + 1 >= LEAST_ROUNDS and found.is_decided:
                     break
+
+
+def _why_no_batch(probe: Probe) -> str:
+    """Return why single requests alone were timed, although larger batches were to be."""
+    if probe.largest_burst > 1:
+        return (
+            "requests that come together are not predicted in batches: a service that streams"
+            " or is async cannot be tuned; see servekit bench --saturation"
+        )
+    took = human_seconds(probe.curve.seconds(1))
+    return f"only single requests could be timed ({took} each), no batches; more --budget helps"
 
 
 def _distance(one: Candidate, other: Candidate) -> float:

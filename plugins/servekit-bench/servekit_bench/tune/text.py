@@ -7,6 +7,9 @@ from math import isfinite
 from statistics import median_low
 from typing import Any
 
+from servekit_archiver.cli.output import human_seconds
+
+from servekit_bench.report.words import rate_words
 from servekit_bench.tune.outcome import Outcome
 from servekit_bench.tune.probing import Probe
 from servekit_bench.tune.trials import MeasuredCandidate
@@ -31,21 +34,22 @@ def as_text(model: str, outcome: Outcome) -> str:
 def verdict(model: str, outcome: Outcome) -> str:
     """Return the result in a sentence."""
     goal, best = outcome.goal, outcome.best
-    wanted = f"p99 of {_ms(goal.p99_s)}"
+    wanted = f"p99 of {human_seconds(goal.p99_s)}"
     if best is None:
         closest = outcome.closest
-        at = f" at {goal.rate:g} requests/s" if goal.rate else ""
+        at = f" at {goal.rate:.10g} requests/s" if goal.rate else ""
         if closest is None:
             return f"{model}: nothing was measured"
-        found = f"the best was {_ms(closest.least_p99_s)}, with {closest.candidate.label}"
+        found = f"the best was {human_seconds(closest.least_p99_s)}, with {closest.candidate.label}"
         return f"{model}: no settings keep a {wanted}{at}; {found}"
     own, rate = outcome.own, best.rate(goal)
     if goal.rate:
-        found = f"{_ms(best.p99_s(goal))} at {goal.rate:g} requests/s"
+        found = f"{human_seconds(best.p99_s(goal))} at {goal.rate:.10g} requests/s"
         return f"{model}: {best.candidate.label} keeps the {wanted}: {found}"
     before = own.rate(goal) if own is not None else 0.0
     than = f", {rate / before:.2f} times as many as the archive's settings" if before else ""
-    return f"{model}: {best.candidate.label} answers {rate:.0f} requests/s within a {wanted}{than}"
+    found = f"answers {rate_words(rate)} requests/s within a {wanted}{than}"
+    return f"{model}: {best.candidate.label} {found}"
 
 
 def _settings(model: str, outcome: Outcome) -> Iterator[str]:
@@ -59,10 +63,10 @@ def _settings(model: str, outcome: Outcome) -> Iterator[str]:
 def cost_lines(probe: Probe) -> Iterator[str]:
     """Yield what batches cost, for people."""
     line = probe.curve.line
-    told = f"a batch of n costs {_ms(line.base_s)} + n * {_ms(line.each_s)}"
+    told = f"a batch of n costs {human_seconds(line.base_s)} + n * {human_seconds(line.each_s)}"
     if line.error > POOR_FIT:
         told += f" (a line does not fit well: {line.error:.0%})"
-    points = ", ".join(f"{size}: {_ms(took)}" for size, took in probe.curve.points)
+    points = ", ".join(f"{size}: {human_seconds(took)}" for size, took in probe.curve.points)
     yield f"{probe.threads_label}: {told}"
     yield f"measured {points}"
     mib = probe.bytes_of(probe.largest) / 2**20
@@ -79,10 +83,10 @@ def _row(outcome: Outcome, each: MeasuredCandidate) -> tuple[str, ...]:
     goal, own = outcome.goal, " (archive)" if each is outcome.own else ""
     rate = goal.rate or each.rate(goal)
     found = [trial for trial in each.trials if trial.rate == rate] or each.trials[-1:]
-    shown = f"{rate:.0f}" if each.rate(goal) else "-"
+    shown = rate_words(rate) if each.rate(goal) else "-"
     columns = [trial.p50_s for trial in found], [trial.p99_s for trial in found]
     times = (f"{1e3 * median_low(column):.1f}" for column in columns)
-    return (f"{each.candidate.label}{own}", shown, f"{each.predicted:.0f}", *times)
+    return (f"{each.candidate.label}{own}", shown, rate_words(each.predicted), *times)
 
 
 def _table(outcome: Outcome) -> Iterator[str]:
@@ -91,10 +95,6 @@ def _table(outcome: Outcome) -> Iterator[str]:
         width = max(len(row[0]) for row in rows)
         for row in (head, *rows):
             yield f"{row[0]:<{width}}" + "".join(f"{cell:>12}" for cell in row[1:])
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
 
 
 def as_json(model: str, outcome: Outcome) -> dict[str, Any]:
