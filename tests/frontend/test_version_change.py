@@ -2,7 +2,7 @@
 """A new version takes over in a running front-end: no request is lost, and each has one answer."""
 
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -92,6 +92,24 @@ def test_an_unloaded_model_answers_what_it_has(swapped):
     front_end.worker.release()
 
     assert versions_of([first, waiting]) == ["1.0", "1.0"]
+
+
+def test_the_same_version_loaded_anew_has_other_workers(swapped):
+    front_end, clients, _ = swapped
+    first = hold_one(front_end, clients)
+    front_end.control.sendall(encode_frame(TableUpdate(Table([]), [])))
+    wait_until(lambda: receive(clients.send(b"late"))[0] == 404, "the model is unloaded")
+    with closing(ScriptedWorker(front_end.run_dir / "anew.sock")) as anew:
+        front_end.publish(replicas=[ReplicaRow(0, 1, str(anew.address), "serving")])
+        assert anew.greeted.wait(WAIT_S), "the front-end did not open a channel"
+
+        assert versions_of([clients.send(b"new")]) == ["1.0"]
+        front_end.worker.is_holding = False
+        front_end.worker.release()
+        assert versions_of([first]) == ["1.0"]
+        wait_until(
+            lambda: has_lost_its_channel(front_end.worker), "the channel to the old worker is closed"
+        )
 
 
 def test_versions_answer_side_by_side(swapped):

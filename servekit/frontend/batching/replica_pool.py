@@ -33,9 +33,13 @@ class ReplicaPool:
         return list(self._current.values())
 
     def part(self, rows: Sequence[ReplicaRow]) -> None:
-        """Remove those that *rows* do not name; they leave."""
-        gone = self._current.keys() - {row.index for row in rows}
-        self.leaving += [self._current.pop(index) for index in gone]
+        """Remove those that *rows* do not name; they leave.
+
+        One with the same index and another address belongs to the same version, loaded anew.
+        """
+        named = {(row.index, row.address) for row in rows}
+        gone = [each.row for each in self.current if (each.row.index, each.row.address) not in named]
+        self.leaving += [self._current.pop(row.index) for row in gone]
 
     def follow(self, rows: Sequence[ReplicaRow]) -> None:
         """Open channels to the workers of *rows*."""
