@@ -107,9 +107,7 @@ def test_the_same_version_loaded_anew_has_other_workers(swapped):
         front_end.worker.is_holding = False
         front_end.worker.release()
         assert versions_of([first]) == ["1.0"]
-        wait_until(
-            lambda: has_lost_its_channel(front_end.worker), "the channel to the old worker is closed"
-        )
+        wait_until(lambda: has_lost_its_channel(front_end.worker), "its channel is closed")
 
 
 def test_versions_answer_side_by_side(swapped):

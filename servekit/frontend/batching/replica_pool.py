@@ -38,8 +38,9 @@ class ReplicaPool:
         One with the same index and another address belongs to the same version, loaded anew.
         """
         named = {(row.index, row.address) for row in rows}
-        gone = [each.row for each in self.current if (each.row.index, each.row.address) not in named]
-        self.leaving += [self._current.pop(row.index) for row in gone]
+        ours = [each.row for each in self.current]
+        gone = [row.index for row in ours if (row.index, row.address) not in named]
+        self.leaving += [self._current.pop(index) for index in gone]
 
     def follow(self, rows: Sequence[ReplicaRow]) -> None:
         """Open channels to the workers of *rows*."""
