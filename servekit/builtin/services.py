@@ -53,12 +53,12 @@ def without_bytecode() -> Iterator[None]:
 
 
 def _hint(name: str, module: object) -> str:
-    from difflib import get_close_matches
+    from servekit_archiver.spelling import closest  # it is needed only for mistakes
 
     classes = {key: value for key, value in vars(module).items() if isinstance(value, type)}
     known = [key for key in classes if issubclass(classes[key], Service)]
-    close = get_close_matches(name, {*known} - {"Service"}, n=1, cutoff=0.5)
-    return f", did you mean {close[0]}?" if close else ""
+    meant = closest(name, {*known} - {"Service"})
+    return f", did you mean {meant}?" if meant else ""
 
 
 def _require_inside(module: str, directory: Path) -> None:

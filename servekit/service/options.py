@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the ``[options]`` of a model, and finds its files. Runs in: worker."""
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from servekit_archiver.names import name_problem
+from servekit_archiver.spelling import closest
 
 from servekit.errors import BootError
 
@@ -51,8 +51,8 @@ def _check_keys(place: str, table: Mapping[str, Any], info: Any) -> None:
 
 
 def _hint(key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f", did you mean {close[0]}?" if close else f"; known: {', '.join(known) or 'none'}"
+    meant = closest(key, known)
+    return f", did you mean {meant}?" if meant else f"; known: {', '.join(known) or 'none'}"
 
 
 def find_file(directory: Path, suffixes: tuple[str, ...], file: str = "") -> Path:

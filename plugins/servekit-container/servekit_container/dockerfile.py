@@ -50,7 +50,7 @@ USER {uid}:{uid}
 EXPOSE {port}
 # SIGTERM drains: what was taken is answered, then the container ends with status 0.
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --retries=3 --start-period={start:g}s \\
+HEALTHCHECK --interval=10s --timeout=5s --retries=3 --start-period={start:.12g}s \\
     CMD {probe}
 ENTRYPOINT ["servekit"]
 CMD {command}

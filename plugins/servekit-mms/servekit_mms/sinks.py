@@ -37,6 +37,7 @@ UNITS: Final = {
     "GB": "Gigabytes",
 }
 MS_PER_S: Final = 1000
+DECIMALS: Final = 4  #: of a value in the log and in the tables
 
 log = logging.getLogger("servekit_mms.metrics")
 
@@ -54,7 +55,7 @@ def write_log(_when: float, _host: str, rows: Sequence[Row]) -> None:
     """Write a line for each of *rows*."""
     for row in rows:
         of = f" of {row.model}" if row.model else ""
-        log.info("metric %s%s: %.6g %s", row.name, of, row.value, row.unit)
+        log.info("metric %s%s: %s %s", row.name, of, _shown(row.value), row.unit)
 
 
 def write_csv(directory: Path, when: float, host: str, rows: Sequence[Row]) -> None:
@@ -68,7 +69,7 @@ def write_csv(directory: Path, when: float, host: str, rows: Sequence[Row]) -> N
             lines = csv.writer(file)
             if file.tell() == 0:
                 lines.writerow(HEADER)
-            lines.writerow((moment, host, row.model, f"{row.value:.6g}", row.unit))
+            lines.writerow((moment, host, row.model, _shown(row.value), row.unit))
 
 
 def write_emf(directory: Path, when: float, host: str, rows: Sequence[Row]) -> None:
@@ -96,3 +97,8 @@ def _emf_line(when: float, host: str, model: str, rows: Sequence[Row]) -> dict[s
     }
     about = {"Timestamp": int(when * MS_PER_S), "CloudWatchMetrics": [directive]}
     return {"_aws": about, **dimensions, **{row.name: row.value for row in rows}}
+
+
+def _shown(value: float) -> str:
+    """Return *value* with all digits before the point."""
+    return f"{round(value, DECIMALS):.12g}"

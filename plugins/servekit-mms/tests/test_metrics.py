@@ -94,7 +94,8 @@ def test_the_machine_is_read_under_the_names_of_mms(tmp_path):
     assert found["DiskUsed"][1] == "GB"
 
 
-ROWS = [Row("PredictionTotal", 3, "count", "a"), Row("CPUUtilization", 12.3456789, "percent")]
+COUNT = 1_234_567
+ROWS = [Row("PredictionTotal", COUNT, "count", "a"), Row("CPUUtilization", 12.3456789, "percent")]
 
 
 def test_the_log_has_a_line_for_each(tmp_path, caplog):
@@ -102,7 +103,7 @@ def test_the_log_has_a_line_for_each(tmp_path, caplog):
         sink_of("log", tmp_path)(0.0, "h", ROWS)
 
     assert caplog.messages == [
-        "metric PredictionTotal of a: 3 count",
+        "metric PredictionTotal of a: 1234567 count",
         "metric CPUUtilization: 12.3457 percent",
     ]
 
@@ -115,8 +116,8 @@ def test_csv_has_a_file_for_each_name(tmp_path):
     with (tmp_path / "metrics" / "mms_PredictionTotal.csv").open(newline="") as file:
         assert list(csv.reader(file)) == [
             ["timestamp", "host", "model_name", "value", "unit"],
-            ["1970-01-01T00:00:00Z", "h", "a", "3", "count"],
-            ["1970-01-01T00:01:00Z", "h", "a", "3", "count"],
+            ["1970-01-01T00:00:00Z", "h", "a", "1234567", "count"],
+            ["1970-01-01T00:01:00Z", "h", "a", "1234567", "count"],
         ]
     assert (tmp_path / "metrics" / "mms_CPUUtilization.csv").exists()
 
@@ -138,7 +139,7 @@ def test_cloudwatch_gets_its_embedded_format(tmp_path):
         },
         "host": "h",
         "model_name": "a",
-        "PredictionTotal": 3,
+        "PredictionTotal": COUNT,
     }
     assert host["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["host"]]
 

@@ -14,6 +14,8 @@ from servekit.errors import StartupError
 from servekit.extension.checks import Diagnosis
 from servekit.settings.models import ModelSource, deployments_of, model_sources
 from servekit.settings.tokens import read_tokens
+from servekit.supervisor.models.saved_models import names_loaded
+from servekit.supervisor.operations.state_file import read_state
 from servekit.supervisor.os.resources import usable_cores
 
 __all__ = ["CONFIGURATION_CHECKS"]
@@ -25,7 +27,8 @@ POD_GRACE_S: Final = 30.0  #: terminationGracePeriodSeconds of Kubernetes
 def models(setup: Setup) -> Iterator[Diagnosis]:
     """Read every model, and compare threads with cores and batches with delays."""
     try:
-        sources = model_sources(setup.settings, may_be_none=True)
+        loaded = names_loaded(read_state(setup.settings.state_file))
+        sources = model_sources(setup.settings, loaded, may_be_none=True)
     except StartupError as error:
         text = str(error).removeprefix("models: ")  # the check is called so
         yield Diagnosis(severity="error", text=text, meaning="The server does not start.")

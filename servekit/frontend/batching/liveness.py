@@ -48,7 +48,7 @@ class Liveness:
     def silence(self, now: float, limits: TimeLimits) -> str:
         """Return what it does wrong as an idle worker; "" if nothing."""
         is_too_long = now - self.heard_at > limits.silence_s
-        return f"did not answer for {limits.silence_s:g} s" if is_too_long else ""
+        return f"did not answer for {limits.silence_s:.12g} s" if is_too_long else ""
 
     def absence(self, now: float) -> str:
         """Return what it does wrong as a worker without a channel; "" if nothing."""
@@ -60,4 +60,4 @@ def overtime(what: str, elapsed_s: float, limit_s: float, limits: TimeLimits) ->
 
     :param limit_s: one of *limits*; the complaint names the time that the author was promised.
     """
-    return f"{what} took longer than {limits.step_s:g} s" if elapsed_s > limit_s else ""
+    return f"{what} took longer than {limits.step_s:.12g} s" if elapsed_s > limit_s else ""

@@ -117,7 +117,7 @@ class OnDemand:
         for version in awake:
             limit_s = version.prepared.idle_s
             if limit_s and self._uses.idle_s(version) >= limit_s:
-                self._let_sleep(version, f"unloaded after {limit_s:g} s without a request")
+                self._let_sleep(version, f"unloaded after {limit_s:.12g} s without a request")
         self._keep_budget()
 
     def _keep_budget(self) -> None:

@@ -11,7 +11,7 @@ from servekit.settings.deployments import Replicas
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.version_source import VersionSource
 
-__all__ = ["ModelStart", "SavedModel", "SavedVersion", "lay_over", "unloaded"]
+__all__ = ["ModelStart", "SavedModel", "SavedVersion", "lay_over", "names_loaded", "unloaded"]
 
 
 class SavedVersion(Struct):
@@ -58,6 +58,11 @@ def lay_over(sources: Iterable[ModelSource], saved: Sequence[SavedModel]) -> lis
         if not each.configured and each.default is not None and each.name not in names
     ]
     return [*filter(None, starts), *added]
+
+
+def names_loaded(saved: Iterable[SavedModel]) -> list[str]:
+    """Return the names of those of *saved* that the configuration did not name."""
+    return [each.name for each in saved if each.default and not each.configured]
 
 
 def unloaded(sources: Iterable[ModelSource], saved: Iterable[SavedModel]) -> list[SavedModel]:

@@ -11,7 +11,7 @@ from servekit.errors import StartupError
 from servekit.supervisor.models.saved_models import ModelStart, SavedModel
 from servekit.supervisor.reporting.journal import Journal, Notice
 
-__all__ = ["StateFile"]
+__all__ = ["StateFile", "read_state"]
 
 FORMAT = 1
 
@@ -33,7 +33,7 @@ class StateFile:
         """
         self._path = path
         self._journal = journal
-        self.saved = _read(Path(path)) if path else []
+        self.saved = read_state(path)
 
     def tell(self, starts: Sequence[ModelStart]) -> None:
         """Say what it has changed of the configuration, and what of it counts no longer."""
@@ -71,9 +71,15 @@ class StateFile:
             self._journal.notice(Notice("state_not_written", "servekit", text, "error"))
 
 
-def _read(path: Path) -> list[SavedModel]:
+def read_state(path: str) -> list[SavedModel]:
+    """Return the models of the file at *path*, if there is one; "" has none.
+
+    :raises StartupError: it cannot be read.
+    """
+    if not path:
+        return []
     try:
-        state = msgspec.json.decode(path.read_bytes(), type=SavedState)
+        state = msgspec.json.decode(Path(path).read_bytes(), type=SavedState)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -145,7 +145,7 @@ async def let_go(
     release_kept(model)
     _keep(server, model, old, keep_s)
     if old in model.versions.others:  # versions of the same name share their counts
-        with progress.step("drain", f"{old.version} stays loaded for {keep_s:g} s"):
+        with progress.step("drain", f"{old.version} stays loaded for {keep_s:.12g} s"):
             await _drain(server, old)
 
 

@@ -55,7 +55,7 @@ class PrepareChild:
         self._child.process.kill()
 
     def _start_timer(self) -> Timer:
-        late = f"not prepared after {self._timeout_s:g} s"
+        late = f"not prepared after {self._timeout_s:.12g} s"
         return self._loop.call_later(self._timeout_s, lambda: self.kill(late))
 
     def _received(self, outcome: PrepareOutcome) -> None:

@@ -140,7 +140,7 @@ class Replica:
         except OSError as error:  # out of processes, memory or descriptors
             self._exited(_not_started(error))
             return
-        timed_out = f"not ready after {boot.timeout_s:g} s"
+        timed_out = f"not ready after {boot.timeout_s:.12g} s"
         self._set_timer(boot.timeout_s, lambda: self.kill(timed_out))
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ from servekit.settings.models import ModelSource, model_sources
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.registry import ModelRegistry
-from servekit.supervisor.models.saved_models import SavedModel
+from servekit.supervisor.models.saved_models import SavedModel, names_loaded
 from servekit.supervisor.operations.server import OperatedServer
 from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal
@@ -30,7 +30,7 @@ class Origins:
         :raises StartupError: a path cannot be used.
         """
         self._configuration = Configuration(settings, read, journal.notice)
-        loaded = [each.name for each in saved if each.default and not each.configured]
+        loaded = names_loaded(saved)
         may_be_none = bool(settings.state_file)
         self._configured = model_sources(settings, loaded, may_be_none=may_be_none)
         self._found = FirstLook(settings, self._configured, loaded, journal)

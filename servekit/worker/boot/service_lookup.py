@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks the plugins for the service class that a manifest names; says why there is none."""
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
+
+from servekit_archiver.spelling import closest
 
 from servekit.errors import BootError
 from servekit.plugins import InstalledPlugin, PluginManager, choose, collect
@@ -36,8 +37,8 @@ def _not_found(
     module, _, attribute = name.rpartition(".")
     is_file = (directory / f"{module.replace('.', '/')}.py").is_file()
     likely = [f"{module}:{attribute}"] if is_file else []
-    close = difflib.get_close_matches(name, [*likely, *known], n=1, cutoff=0.5)
-    hint = f", did you mean {close[0]}?" if close else ""
+    meant = closest(name, [*likely, *known])
+    hint = f", did you mean {meant}?" if meant else ""
     broken = "".join(
         f"; plugin {plugin.name!r} cannot be imported ({plugin.error})"
         for plugin in plugins

@@ -466,6 +466,28 @@ def test_models(well, tmp_path, batching, assigned, text):
     assert text is None or text in results[0][1]
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ('{"format": 1, "models": [%s]}', None),
+        ('{"format": 1, "models": []}', "no model is called 'digits'"),
+        ("{", "state.json"),
+    ],
+    ids=["loaded at run time", "not loaded", "half a file"],
+)
+def test_settings_of_a_model_that_the_state_file_has(well, tmp_path, state, words):
+    path = model(tmp_path, "")
+    loaded = {"source": {"path": path, "name": "digits"}, "version": "1.0"}
+    saved = json.dumps({"configured": "", "name": "digits", "default": loaded})
+    file = tmp_path / "state.json"
+    file.write_text(state.replace("%s", saved))
+    deployments = tuple(read_assignments(["digits.replicas=2"]))
+    results = found(well.make(state=str(file), deployments=deployments), "models")
+
+    assert [severity for severity, _ in results] == ["error"] * (words is not None)
+    assert all(words in text for _, text in results)
+
+
 def test_a_model_that_does_not_exist(well, tmp_path):
     ((severity, _),) = found(well.make(models=(str(tmp_path / "none.mar"),)), "models")
 
