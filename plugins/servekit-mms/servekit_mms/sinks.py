@@ -37,7 +37,7 @@ UNITS: Final = {
     "GB": "Gigabytes",
 }
 MS_PER_S: Final = 1000
-DECIMALS: Final = 4  #: of a value in the log and in the tables
+DECIMALS: Final = 4  #: digits after the point, in the log and in the tables
 
 log = logging.getLogger("servekit_mms.metrics")
 

@@ -54,12 +54,13 @@ class Link:
         ours, self.peer = socket.socketpair()
         ours.setblocking(False)
         self.peer.setblocking(False)
+        self._slices = TimeSlices(loop)
         host = SimpleNamespace(
             settings=settings,
             loop=loop,
             connections=SimpleNamespace(is_draining=False, discard=lambda _: None),
             pressure=Pressure(0, 1.0),
-            slices=TimeSlices(loop),
+            slices=self._slices,
             guard=None,
             handle=lambda exchange, _: self.asked.append(exchange),
             find=lambda *_: None,
@@ -67,7 +68,10 @@ class Link:
         self.connection = GrpcConnection(ours, ("127.0.0.1", 1), host)
 
     def send(self, data):
+        """Send *data*, and let the server read all of it, in as many turns as it takes."""
         self.connection.on_data(data)
+        while self._slices._waiting:
+            gevent.sleep(0)
 
     def wait(self, seconds, *, answers_pings=False):
         """Let the time pass, look by look."""

@@ -35,7 +35,7 @@ class ReplicaPool:
     def part(self, rows: Sequence[ReplicaRow]) -> None:
         """Remove those that *rows* do not name; they leave.
 
-        One with the same index and another address belongs to the same version, loaded anew.
+        One with the same index and another address belongs to the same version, loaded again.
         """
         named = {(row.index, row.address) for row in rows}
         ours = [each.row for each in self.current]
