@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,25 @@ if TYPE_CHECKING:
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-NEEDS_TORCH = re.compile(r"^(?:torch = )?pytest\.importorskip\(\"torch\"\)", re.MULTILINE)
+#: how a file begins whose tests are all slow, or are skipped without PyTorch
+ALL_SLOW = re.compile(
+    r"^(?:torch = )?pytest\.importorskip\(\"torch\"\)|^pytestmark = [^\]]*\bpytest\.mark\.slow\b",
+    re.MULTILINE,
+)
 
 # How long an example takes says more about the machine than about us.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Undo what a shell does to jobs in the background: it has them ignore Ctrl-C and hang-ups.
 
     The processes that tests start inherit what is ignored. What has a handler here, they
     have at its default.
     """
+    if is_quick(config):
+        sys.modules["rfc3987_syntax"] = None  # jsonschema checks IRIs by 38 grammars: seconds
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -38,14 +45,19 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files that import PyTorch, which takes seconds, if their slow tests do not run."""
-    is_quick = config.getoption("markexpr") == "not slow" and collection_path.suffix == ".py"
-    return True if is_quick and needs_torch(collection_path) else None
+    """Leave out files of which nothing is run: importing what they need takes seconds."""
+    is_left_out = is_quick(config) and collection_path.suffix == ".py"
+    return True if is_left_out and is_all_slow(collection_path) else None
 
 
-def needs_torch(path: Path) -> bool:
-    """Whether the file begins with what skips it where PyTorch is not installed."""
-    return NEEDS_TORCH.search(path.read_text(encoding="utf-8")) is not None
+def is_quick(config: pytest.Config) -> bool:
+    """Whether this is ``make test``."""
+    return bool(config.getoption("markexpr") == "not slow")
+
+
+def is_all_slow(path: Path) -> bool:
+    """Whether the marks of the file say that each of its tests is slow."""
+    return ALL_SLOW.search(path.read_text(encoding="utf-8")) is not None
 
 
 @pytest.fixture(scope="session")

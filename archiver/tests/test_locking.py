@@ -8,6 +8,8 @@ from servekit_archiver.locking import tools
 
 from archiver.tests.wheels import write_wheel
 
+pytestmark = pytest.mark.slow
+
 TOML = 'name="m"\nservice="service:M"\nrequirements="requirements.txt"\n'
 
 

@@ -80,6 +80,7 @@ def test_a_sound_archive_is_unpacked(tmp_path):
     assert unpacked(tmp_path / "a.mar", PLAIN, tmp_path) == CONTENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", SEEDS.values(), ids=SEEDS)
 @QUIET
 @given(data=st.data())
@@ -137,6 +138,7 @@ ITEMS = st.builds(
 )
 
 
+@pytest.mark.slow
 @QUIET
 @given(items=st.lists(ITEMS, max_size=3), gap=st.sampled_from([b"", b"", b"x"]))
 def test_whatever_is_put_together_is_refused_or_is_what_it_says(tmp_path, items, gap):

@@ -16,6 +16,8 @@ from servekit_archiver import build_archive
 from servekit.testing import ServedModel
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 WAIT_S = 60.0
 WEIGHTS = b"3 1 4"
 BIG = bytes(range(256)) * 8192

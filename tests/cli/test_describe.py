@@ -11,6 +11,8 @@ from servekit_archiver import build_archive
 from servekit.cli import main
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, STARTUP_FAILED, USAGE
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS, SHIPPING, ECHO = (EXAMPLES / name for name in ("digits", "shipping", "echo"))
 STAGED = """

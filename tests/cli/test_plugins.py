@@ -150,6 +150,7 @@ def test_what_is_built_in_may_be_replaced_but_not_a_command(installed, capsys):
     assert [plugin["is_builtin"] for plugin in found.values()] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_the_plugins_of_this_repository_are_whole(capsys):
     has_torch = find_spec("torch") is not None
     status = main(["plugins", "--strict", "--json"])

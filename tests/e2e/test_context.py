@@ -8,6 +8,8 @@ import pytest
 
 from servekit.testing import ServedModel
 
+pytestmark = pytest.mark.slow
+
 SERVICES = Path(__file__).parents[1] / "services"
 
 

@@ -11,6 +11,8 @@ from tests.waiting import wait_until
 
 from .test_management import front_ends
 
+pytestmark = pytest.mark.slow
+
 MODELS = Path(__file__).parent / "models"
 
 LIVE = b"GET /ping/live HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -14,7 +14,7 @@ from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 
 MODELS = Path(__file__).parent / "models"
 COMMANDS = ("status", "models", "top", "logs", "reload", "crashes")
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from servekit.system.processes import proportional_bytes
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MIB = 2**20
 CLIENTS = 4
@@ -103,7 +103,6 @@ def p99_ms(durations):
     return hot[int(0.99 * len(hot))] * 1000
 
 
-@pytest.mark.slow
 def test_more_models_than_fit_are_all_answered_within_the_budget(serve_many):
     budget = 8 * 55 * MIB
     server = serve_many(30, budget, **{"wake-timeout": 60})
@@ -142,7 +141,6 @@ def test_models_that_may_sleep_do_so_at_the_start_if_there_is_no_room(serve_many
     assert len(server.workers()) <= 2
 
 
-@pytest.mark.slow
 def test_200_models_of_20_mb_fit_into_2_gb(serve_many):
     budget = 2000 * MIB
     server = serve_many(200, budget)

@@ -14,7 +14,7 @@ from tests.e2e.conftest import BIN
 
 MODEL = Path(__file__).parent / "models" / "rowed"
 WAIT_S = 60
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from servekit_client import AsyncClient, Client, InputError, Unavailable
 from tests.waiting import wait_for_value, wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 STREAMS = 1000
 ENDLESS = 1_000_000
 

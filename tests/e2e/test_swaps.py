@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 
 from .conftest import WAIT_S
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """
 from itertools import count
@@ -175,7 +175,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.slow
 def test_twenty_swaps_at_100_requests_per_second_cost_no_request(served, archive):
     server, management = served
     kinds = [*BROKEN] * 2
@@ -220,7 +219,6 @@ def test_a_version_that_errs_after_it_has_loaded_is_rolled_back(served, archive)
     assert errors[-1] - errors[2] < 2.0, "three errors cross the bound"
 
 
-@pytest.mark.slow
 def test_scale_up_and_down_under_load_costs_no_request(served):
     server, management = served
     with Clients(server) as load:
@@ -235,7 +233,6 @@ def test_scale_up_and_down_under_load_costs_no_request(served):
     assert len(server.workers()) == 1
 
 
-@pytest.mark.slow
 def test_one_by_one_under_load_costs_no_request(served, archive):
     server, management = served
     with Clients(server) as load:
@@ -255,7 +252,6 @@ def test_one_by_one_under_load_costs_no_request(served, archive):
     assert by_version["1"] < by_version["2"]
 
 
-@pytest.mark.slow
 def test_fifty_hang_ups_and_kills_of_workers_cost_no_request(served, archive):
     server, management = served
     management.do("PUT", "/models/digits", replicas=2)
@@ -286,7 +282,6 @@ class Stage(Service):
 """
 
 
-@pytest.mark.slow
 def test_no_request_of_a_pipeline_meets_two_versions(serve, tmp_path, run_dir):
     directory = tmp_path / "digits"
     directory.mkdir()

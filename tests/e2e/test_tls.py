@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 from .conftest import WAIT_S
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 
 

@@ -16,7 +16,7 @@ from tests.waiting import wait_for_value
 from .test_management import front_ends
 from .test_swaps import Clients, Management
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """
 from servekit import Service, endpoint
@@ -184,7 +184,6 @@ service = "service:Second"
 """
 
 
-@pytest.mark.slow
 def test_swaps_of_a_model_with_stages_cost_no_request_and_never_mix_versions(
     serve, tmp_path_factory
 ):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A front-end process between a stand-in supervisor and a scripted worker."""
 
-import atexit
 import contextlib
 import dataclasses
 import json
@@ -12,7 +11,6 @@ import sys
 import tempfile
 import threading
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from time import monotonic
 
@@ -40,8 +38,7 @@ from servekit.ipc.control import ControlMessage, FrontEndReady, PluginHooks, Wan
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table, TableUpdate
 from servekit.settings import Settings
-
-from .fork_server import ForkedProcess, ForkServer
+from tests.fork_server import ForkedProcess, fork_server
 
 WAIT_S = 60.0
 PATIENT = {"header_timeout": 60.0, "body_timeout": 60.0}  #: longer than a busy machine takes
@@ -150,14 +147,6 @@ class ScriptedWorker:
         self.arena.close()
 
 
-@cache
-def fork_server() -> ForkServer:
-    """Return that of this process."""
-    server = ForkServer()
-    atexit.register(server.close)
-    return server
-
-
 class FrontEndUnderTest:
     """The process, its port, and both of its other ends."""
 
@@ -201,7 +190,8 @@ class FrontEndUnderTest:
         self.counters = Counters(create_memory())
         descriptors = {"--listener": self.listener, "--counters": self.counters.descriptor}
         with self.log.open("ab") as log:
-            return fork_server().start(["--run-dir", str(self.run_dir)], descriptors, log)
+            server = fork_server("servekit.frontend")
+            return server.start(["--run-dir", str(self.run_dir)], descriptors, log)
 
     def publish(self, *, is_draining: bool = False, **changes) -> None:
         """Send a routing table with the one model, changed as asked."""

@@ -19,9 +19,10 @@ from servekit.ipc.batches import Slab
 from servekit.ipc.counters import Counters, create_memory
 from servekit.plugins import create_plugin_manager
 from servekit.settings import Settings
+from tests.fork_server import fork_server
 from tests.waiting import wait_until
 
-from .conftest import WAIT_S, FrontEndUnderTest, fork_server, post, receive
+from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 
 PLUGIN = """
     from functools import partial
@@ -255,7 +256,8 @@ def run_front_end(directory, **settings):
         control.listen()
         descriptors = {"--listener": http, "--counters": counters.descriptor}
         with (directory / "log").open("wb") as log:
-            process = fork_server().start(["--run-dir", str(directory)], descriptors, log)
+            server = fork_server("servekit.frontend")
+            process = server.start(["--run-dir", str(directory)], descriptors, log)
         status = process.wait(WAIT_S)
     os.close(counters.descriptor)
     return status, (directory / "log").read_text().splitlines()[-1]

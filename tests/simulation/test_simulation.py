@@ -21,6 +21,8 @@ from tests.simulation.measure import line
 from tests.simulation.page import introduction
 from tests.simulation.rolling import roll
 
+pytestmark = pytest.mark.slow
+
 COSTS = Costs(
     batch_s=0.004, input_s=0.0005, network_s=0.0005, refused_s=0.0005, start_s=1.0, queue=1024
 )

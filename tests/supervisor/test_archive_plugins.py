@@ -443,6 +443,7 @@ def test_a_required_plugin_that_is_missing_refuses_every_archive(archive, tmp_pa
 # ---------------------------------------------------------------- a whole server
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_server_loads_from_urls_and_refuses_what_the_policy_refuses(
     start, archive, model, tmp_path, run_dir
@@ -467,6 +468,7 @@ def test_a_server_loads_from_urls_and_refuses_what_the_policy_refuses(
     assert list(run_dir.glob("servekit-run-*/archives/*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_served_scratch_is_removed_when_it_is_replaced(start, model, tmp_path, run_dir):
     directory, shelf = model(), tmp_path / "plugins"

@@ -51,6 +51,7 @@ def pid_of(server, count=1):
     return server.wait_for("daemon_started", count)["pid"]
 
 
+@pytest.mark.slow
 def test_it_is_started_first_with_its_environment_and_its_output_is_shown(start, model, config):
     path = config(env='{ COLOUR = "red" }')
     server = start(model(), "--config", path, SERVEKIT_PREDICT_TOKEN="secret")
@@ -62,6 +63,7 @@ def test_it_is_started_first_with_its_environment_and_its_output_is_shown(start,
     assert events.index("daemon_started") < events.index("worker_ready")
 
 
+@pytest.mark.slow
 def test_one_that_ends_is_started_again(start, model, config):
     server = start(model(), "--config", config())
     server.wait_for("serving")
@@ -73,6 +75,7 @@ def test_one_that_ends_is_started_again(start, model, config):
     assert is_alive(pid_of(server, count=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("required", "missing"),
     [
@@ -104,6 +107,7 @@ def test_one_that_cannot_be_started_ends_the_start(start, model, tmp_path):
     assert server.events[-1]["message"] == text
 
 
+@pytest.mark.slow
 def test_it_goes_last(start, model, config):
     server = start(model(), "--config", config())
     server.wait_for("serving")
@@ -116,6 +120,7 @@ def test_it_goes_last(start, model, config):
     assert "daemon_exited" not in [event["event"] for event in server.events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
     [
@@ -134,6 +139,7 @@ def test_one_that_does_not_want_to_end_is_killed(start, model, config, number):
     wait_until(lambda: not is_alive(pid), "the daemon still runs")
 
 
+@pytest.mark.slow
 def test_its_environment_is_in_no_file(start, model, config):
     server = start(model(), "--config", config(env='{ PASSWORD = "hunter2" }'))
     server.wait_for("serving")

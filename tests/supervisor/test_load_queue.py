@@ -7,6 +7,8 @@ import pytest
 
 from servekit.supervisor.replicas.load_queue import LoadQueue, QueuedLoad
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 
 

@@ -13,6 +13,8 @@ from servekit.supervisor.store.model_store import FirstLook, ModelStore
 
 from .in_process import InProcess
 
+pytestmark = pytest.mark.slow
+
 DIGITS = ModelSource("/digits-1.0", "digits")
 
 

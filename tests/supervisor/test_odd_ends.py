@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import WAIT_S
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """
 import os, signal, sys, threading, time

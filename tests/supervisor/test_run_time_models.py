@@ -4,12 +4,15 @@
 import signal
 from itertools import count
 
+import pytest
 from servekit_archiver import build_archive
 
 from servekit.ipc.operations import Load, Operate
 from servekit.supervisor.models.saved_models import SavedModel, SavedVersion
 from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.operations.state_file import StateFile
+
+pytestmark = pytest.mark.slow
 
 LEAVE_S = 30.0  #: for a server that holds no request
 NUMBERS = count()

@@ -64,6 +64,7 @@ def test_model_is_launched_and_published(start, model):
     assert row.interface is not None
 
 
+@pytest.mark.slow
 def test_setting_overrides_the_manifest(start, model):
     directory = model(worker={"replicas": 1, "predict_timeout_s": 5})
     server = start(f"two={directory}", "--replicas", "2", "--predict-timeout", "3")
@@ -84,6 +85,7 @@ def test_serving_names_models_and_url(start, model):
         pass
 
 
+@pytest.mark.slow
 def test_broken_model_does_not_keep_the_others_from_serving(start, model):
     server = start(model("good"), model("bad", act="refuse"))
     event = server.wait_for("serving")
@@ -106,6 +108,7 @@ def test_model_that_cannot_be_prepared_is_a_row_with_its_reason(start, model):
     assert "size: unknown key" in server.wait_for("model_failed", subject="broken")["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("acts", "flags", "reason"),
     [
@@ -126,6 +129,7 @@ def test_start_fails(start, model, acts, flags, reason):
     assert server.messages()[-1].endswith(("no model could be loaded", "bad1 could not be loaded"))
 
 
+@pytest.mark.slow
 def test_strict_start_names_every_model_that_failed(start, model):
     """One is refused at once, one crashes, and one hangs until its time is up."""
     directories = [
@@ -141,6 +145,7 @@ def test_strict_start_names_every_model_that_failed(start, model):
     assert server.messages()[-1] == "strict: odd, bad, slow could not be loaded"
 
 
+@pytest.mark.slow
 def test_line_that_says_serving_names_the_models_that_failed(start, model):
     server = start(model("good"), model("bad", act="refuse"), model("worse", act="crash"))
     event = server.wait_for("serving")
@@ -149,12 +154,14 @@ def test_line_that_says_serving_names_the_models_that_failed(start, model):
     assert event["message"].endswith("; bad, worse could not be loaded")
 
 
+@pytest.mark.slow
 def test_last_words_of_a_worker_are_shown(start, model):
     server = start(model(act="crash"))
 
     assert server.wait_for("output", message="no weights")["subject"] == "digits/0"
 
 
+@pytest.mark.slow
 def test_two_models_of_one_name_are_refused(start, model, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
@@ -167,6 +174,7 @@ def test_two_models_of_one_name_are_refused(start, model, tmp_path):
     assert any("are the same name; use NAME=PATH" in message for message in server.messages())
 
 
+@pytest.mark.slow
 def test_front_end_that_cannot_start_ends_the_server(start, model):
     server = start(model(), FRONT_END_ACT="broken")
 
@@ -177,6 +185,7 @@ def test_front_end_that_cannot_start_ends_the_server(start, model):
 # ---------------------------------------------------------------- faults
 
 
+@pytest.mark.slow
 def test_killed_worker_is_replaced_at_once(start, model):
     server = start(model())
     pid = server.wait_for("worker_ready")["pid"]
@@ -189,6 +198,7 @@ def test_killed_worker_is_replaced_at_once(start, model):
     assert again["pid"] != pid
 
 
+@pytest.mark.slow
 def test_crash_of_a_worker_that_served_restarts_then_waits(start, model):
     server = start(model(act="crash later"))
     waits = [server.wait_for("worker_exited", generation=n)["restart_s"] for n in (1, 2, 3)]
@@ -198,6 +208,7 @@ def test_crash_of_a_worker_that_served_restarts_then_waits(start, model):
     assert 1 <= waits[2] <= 1.1
 
 
+@pytest.mark.slow
 def test_worker_that_closed_its_control_channel_is_replaced(start, model):
     server = start(model(act="deaf"))
 
@@ -210,6 +221,7 @@ def hung(control, reason):
     return Hung(replica.address, 0, 1, reason)
 
 
+@pytest.mark.slow
 def test_hung_worker_is_killed_and_replaced(start, model):
     server = start(model())
     server.wait_for("serving")
@@ -223,6 +235,7 @@ def test_hung_worker_is_killed_and_replaced(start, model):
     assert server.wait_for("worker_exited")["reason"] == "predict took longer than 1 s"
 
 
+@pytest.mark.slow
 def test_stopped_worker_can_be_hung_too(start, model):
     server = start(model())
     pid = server.wait_for("worker_ready")["pid"]
@@ -234,6 +247,7 @@ def test_stopped_worker_can_be_hung_too(start, model):
     assert not is_alive(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_worker_lost_while_the_server_starts_is_replaced(start, model, tmp_path, number):
     """The model has loaded: the start waits for the next worker instead of failing."""
@@ -246,6 +260,7 @@ def test_worker_lost_while_the_server_starts_is_replaced(start, model, tmp_path,
     assert server.wait_for("serving")["failed"] == []
 
 
+@pytest.mark.slow
 def test_worker_that_ends_again_and_again_fails_the_start(start, model, tmp_path):
     server = start(model(act="crash later"), FRONT_END_GATE=str(tmp_path / "never"))
 
@@ -268,6 +283,7 @@ def test_old_report_does_not_kill_the_replacement(start, model):
     assert len([e for e in server.events if e["event"] == "worker_exited"]) == 1
 
 
+@pytest.mark.slow
 def test_worker_that_cannot_be_started_is_tried_again(start, model):
     server = start(model())
     worker = server.wait_for("worker_ready")["pid"]
@@ -357,6 +373,7 @@ def test_ctrl_c_before_it_serves_is_told_by_the_status(start, model, run_dir):
     assert list(run_dir.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "front_end"),
     [
@@ -375,6 +392,7 @@ def test_second_signal_is_quick(start, model, act, front_end):
     assert server.wait_exit() == 0
 
 
+@pytest.mark.slow
 def test_sigquit_is_quick_at_once(start, model):
     server = start(model(act="stubborn"), FRONT_END_ACT="stubborn")
     server.wait_for("serving")
@@ -383,6 +401,7 @@ def test_sigquit_is_quick_at_once(start, model):
     assert server.wait_exit() == 0
 
 
+@pytest.mark.slow
 def test_stubborn_worker_is_killed_when_the_grace_is_over(start, model):
     server = start(model(act="stubborn"), "--grace", "0.5")
     server.wait_for("serving")

@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import WAIT_S, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """
 import ctypes, os

@@ -5,8 +5,6 @@ import itertools
 import math
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from servekit.ipc.batches import (
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import FrameReader, encode_frame, send_first
 from servekit.ipc.control import Launch, Ready, Stop, WorkerMessage
+from tests.fork_server import fork_server
 from tests.waiting import wait_until
 
 SERVICES = Path(__file__).parents[1] / "services"
@@ -163,18 +162,11 @@ class Worker:
         listener.listen()
         self.control, theirs = socket.socketpair()
         self.control.settimeout(PATIENCE_S)
-        fds = theirs.fileno(), listener.fileno()
-        arguments = ["test/1.0#0", "--parent", str(os.getpid())]
-        arguments += ["--control", str(fds[0]), "--listener", str(fds[1])]
+        descriptors = {"--control": theirs, "--listener": listener}
         self.log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}"
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "servekit.worker", *arguments],
-                pass_fds=fds,
-                cwd=directory,
-                stdout=log,
-                stderr=log,
-            )
+            server = fork_server("servekit.worker")
+            self.process = server.start(["test/1.0#0"], descriptors, log, directory)
         theirs.close()
         listener.close()
         manifest = manifest_of(service, **keys)
@@ -217,7 +209,7 @@ class Worker:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.wait()
         self.control.close()
         for channel in self._channels:
             channel.close()

@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+pytestmark = pytest.mark.slow
+
 pd = pytest.importorskip("pandas")
 ROWS = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": [3.0, 1.0, 2.0, 0.0]})
 LABELS = [0, 1, 0, 1]

@@ -23,6 +23,8 @@ from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
 from tests.frontend.garbage import no_garbage
 
+pytestmark = pytest.mark.slow
+
 ASKED = message_class("ModelInferRequest")(model_name="m", raw_input_contents=[bytes(40)])
 MESSAGE = ASKED.SerializeToString()
 CONTENT = b"\0" + len(MESSAGE).to_bytes(4, "big") + MESSAGE

@@ -4,7 +4,6 @@
 import shutil
 from pathlib import Path
 
-import openai
 import pytest
 
 from servekit.testing import ServedModel
@@ -46,6 +45,8 @@ def served(tmp_path_factory):
 @pytest.fixture
 def connect(served):
     """Return openai's client, which does not retry, with other options."""
+    import openai  # slow
+
     clients = []
 
     def connect(**options):

@@ -10,6 +10,8 @@ import pytest
 
 from servekit.testing import ServedModel, ServiceClient
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/openai.md").read_text(encoding="utf-8")
 README = (ROOT / "plugins/servekit-openai/README.md").read_text(encoding="utf-8")

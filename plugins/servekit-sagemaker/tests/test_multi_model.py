@@ -12,6 +12,8 @@ from servekit.extension import OperationRow
 
 from .conftest import write_model
 
+pytestmark = pytest.mark.slow
+
 HASH = "0b5c1ed2f9"  #: names are made by SageMaker
 
 

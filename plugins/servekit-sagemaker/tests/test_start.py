@@ -16,6 +16,8 @@ from servekit.testing import ServedModel
 
 from .conftest import BIN, write_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("given", "setting", "value"),
@@ -134,7 +136,6 @@ def test_a_server_that_serve_has_not_started_is_unchanged(tmp_path):
 
 
 @pytest.mark.e2e
-@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or Path("/opt/ml").exists(), reason="needs /opt/ml")
 def test_the_directories_and_the_port_of_the_platform(start, tmp_path):
     write_model(Path("/opt/ml/model"))

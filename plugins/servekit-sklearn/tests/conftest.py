@@ -6,7 +6,6 @@ import logging
 import joblib
 import pytest
 from servekit_sklearn.service import SklearnService
-from skops import io
 
 from servekit import Context
 
@@ -14,6 +13,8 @@ from servekit import Context
 @pytest.fixture
 def load(tmp_path):
     """Return ``load(model, **options)``: *model* saved, and a service that has loaded it."""
+
+    from skops import io  # slow: it imports all of sklearn
 
     def save_and_load(model=None, *, suffix=".joblib", signature=None, threads=1, **options):
         if model is not None:

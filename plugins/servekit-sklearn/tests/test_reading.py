@@ -15,6 +15,8 @@ from skops import io
 
 from servekit.errors import BootError
 
+pytestmark = pytest.mark.slow
+
 LOGGER = logging.getLogger("m")
 
 

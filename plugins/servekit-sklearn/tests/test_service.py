@@ -20,6 +20,8 @@ from sklearn.svm import LinearSVC
 from servekit import InputError
 from servekit.errors import BootError
 
+pytestmark = pytest.mark.slow
+
 ROWS, LABELS = load_iris(return_X_y=True)
 ROWS = StandardScaler().fit_transform(ROWS)
 X = {"name": "x", "dtype": "float64", "shape": [4]}

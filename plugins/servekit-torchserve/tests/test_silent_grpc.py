@@ -13,6 +13,8 @@ from servekit_torchserve.grpc import server as grpc_server  # noqa: E402 - it ne
 from servekit_torchserve.grpc.limits import CONVERSATIONS  # noqa: E402
 from servekit_torchserve.grpc.messages import INFERENCE, methods_of  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 WAIT_S = 180.0
 LIMIT_S = 2.0  #: within which a client that is not silent sends its message
 NO_LIMIT_S = 600.0

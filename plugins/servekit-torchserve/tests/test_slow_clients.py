@@ -13,6 +13,8 @@ from servekit_torchserve.management.connections import MAX_CONNECTIONS, ClientLi
 
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 PATIENT = ClientLimits(header_timeout=60, body_timeout=60, send_timeout=60, keep_alive=60)
 LARGE = 32 << 20
 WAIT_S = 180.0

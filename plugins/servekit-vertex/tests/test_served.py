@@ -16,7 +16,7 @@ import pytest
 from servekit.testing import ServedModel
 from tests.processes import free_port
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SERVICE = """
 import time
 from servekit import InputError, Service

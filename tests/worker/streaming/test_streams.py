@@ -451,7 +451,7 @@ def test_an_output_that_its_envelope_cannot_write_ends_one_request(streams, serv
 @BOTH
 def test_a_client_that_leaves_ends_all_inputs_of_its_stream(streams, service):
     found = streams(service)
-    number = found.open([{"to": 2, "pause_s": 0.2}] * 80, protocol=SEVERAL)
+    number = found.open([{"to": 2, "pause_s": 0.05}] * 80, protocol=SEVERAL)
     found.wait_for_outputs(number, 1)
     found.leave(number)
     last = found.open([{"to": 1}], protocol=BARE)

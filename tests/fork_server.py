@@ -1,47 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts front-ends by forking a process that has imported them already.
+"""Starts front-ends and workers by forking a process that has imported them already.
 
-Importing a front-end takes longer than most tests with one. A forked front-end runs the same
-``main`` in a process of its own; that ``python -m servekit.frontend`` leads there is shown by
-the tests that start a server.
+Importing them takes longer than most tests with one. What is forked runs the same ``main`` in a
+process of its own; that ``python -m servekit.frontend`` and ``python -m servekit.worker`` lead
+there is shown by the tests that start a server.
 """
 
+import atexit
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from select import poll
 
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_DESCRIPTORS = 8
+#: by the module whose ``main`` is run, what it imports when it has begun
+IMPORTS = {
+    "servekit.frontend": [],
+    "servekit.worker": ["servekit.worker.boot.loading"],
+}
 
 
 class ForkServer:
     """The process that forks, seen from the tests. It ends with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, "-P", __file__, module, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 env=environment,  # plugins there are those of one test
             )
         self._socket = ours
 
-    def start(self, arguments, descriptors, stderr) -> "ForkedProcess":
-        """Run ``servekit.frontend`` with *arguments*, and with an option for each descriptor.
+    def start(self, arguments, descriptors, output, directory=None) -> "ForkedProcess":
+        """Run the module with *arguments*, and with an option for each descriptor.
 
         :param descriptors: option to descriptor.
-        :param stderr: an open file.
+        :param output: an open file for all that it prints.
+        :param directory: where it runs; ``None`` is here.
         """
-        request = [arguments, list(descriptors), dict(os.environ), str(Path.cwd())]
-        files = [*descriptors.values(), stderr]
+        environment, directory = dict(os.environ), str(directory or Path.cwd())
+        request = [arguments, list(descriptors), environment, directory]
+        files = [*descriptors.values(), output]
         numbers = [each if isinstance(each, int) else each.fileno() for each in files]
         socket.send_fds(self._socket, [json.dumps(request).encode()], numbers)
         return ForkedProcess(self._reply(), self._wait)
@@ -58,6 +68,14 @@ class ForkServer:
         self._process.wait()
 
 
+@cache
+def fork_server(module: str) -> ForkServer:
+    """Return that of this process for *module*."""
+    server = ForkServer(module)
+    atexit.register(server.close)
+    return server
+
+
 class ForkedProcess:
     """As ``subprocess.Popen``, of a process whose parent is the fork server."""
 
@@ -70,7 +88,7 @@ class ForkedProcess:
 
     def wait(self, timeout: float) -> int:
         if self._end_within(timeout) is None:
-            raise subprocess.TimeoutExpired("servekit.frontend", timeout)
+            raise subprocess.TimeoutExpired("a forked process", timeout)
         return self.returncode
 
     def terminate(self) -> None:
@@ -94,7 +112,7 @@ class ForkedProcess:
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork front-ends, and say how they ended, until the tests end."""
+    """Fork processes, and say how they ended, until the tests end."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
         if not message:
@@ -110,7 +128,7 @@ def serve(requests: socket.socket) -> None:
 
 
 def fork(requests: socket.socket, request: list, descriptors: list[int]) -> int:
-    """Return the pid of a new front-end."""
+    """Return the pid of a new process."""
     parent = os.getpid()
     pid = os.fork()
     if pid:
@@ -120,31 +138,34 @@ def fork(requests: socket.socket, request: list, descriptors: list[int]) -> int:
         requests.close()
         status = run(parent, request, descriptors)
     finally:
-        os._exit(status)
+        leave(status)
 
 
 def run(parent: int, request: list, descriptors: list[int]) -> int:
-    """Be a front-end, and return its exit status."""
+    """Be one of them, and return its exit status."""
     arguments, options, environment, directory = request
     os.setsid()
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    os.dup2(descriptors[-1], 2)
+    for stream in (1, 2):
+        os.dup2(descriptors[-1], stream)
     for option, number in zip(options, descriptors, strict=False):
         arguments += [option, str(number)]
-    sys.argv = ["servekit.frontend", *arguments, "--parent", str(parent)]
+    sys.argv = [begun.__name__, *arguments, "--parent", str(parent)]
     try:
-        frontend.main()
+        return begun.main() or 0
     except SystemExit as end:
         return end.code or 0
-    return 0
 
 
 if __name__ == "__main__":
-    import servekit.frontend.__main__ as frontend
     from servekit.plugins import create_plugin_manager
+    from servekit.worker.process.setup import leave
 
+    begun = import_module(f"{sys.argv[1]}.__main__")
+    for module in IMPORTS[sys.argv[1]]:
+        import_module(module)
     create_plugin_manager()  # which imports the plugins that are installed
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[2])))
