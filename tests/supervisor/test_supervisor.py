@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from servekit.ipc.control import Hung
+from servekit.ipc.operations import Operate, ReloadModels
 from tests.processes import is_alive
 
 from .conftest import front_end_of, wait_until
@@ -267,6 +268,17 @@ def test_worker_that_ends_again_and_again_fails_the_start(start, model, tmp_path
     assert server.wait_exit() == 3
     assert server.messages()[-1] == "no model could be loaded"
     assert len([e for e in server.events if e["event"] == "worker_exited"]) == 5
+
+
+def test_a_model_that_serves_can_be_changed_while_another_front_end_starts(start, model, tmp_path):
+    server = start(model(), FRONT_END_GATE=str(tmp_path / "never"))
+    server.wait_for("worker_ready")
+    with server.control() as control:
+        control.wait_for(lambda table: table.models[0].replicas[0].is_serving)
+        control.send(Operate("o1", ReloadModels(model="digits")))
+        ended = control.wait_for(lambda t: t.operations and t.operations[0].state != "running")
+
+    assert (ended.operations[0].state, ended.operations[0].error) == ("done", "")
 
 
 def test_old_report_does_not_kill_the_replacement(start, model):

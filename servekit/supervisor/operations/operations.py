@@ -54,20 +54,20 @@ class Operations:
     def __init__(
         self,
         server: OperatedServer,
-        is_serving: Callable[[], bool],
+        may_begin: Callable[[], bool],
         on_change: Callable[[], object],
         save: Callable[[], object],
         spread: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         """Begin without operations.
 
-        :param is_serving: whether the start of the server is over, and its end has not begun.
+        :param may_begin: whether the first loads are over, and the end of the server has not begun.
         :param on_change: publishes the routing table.
         :param save: writes what an operation has changed to the state file.
         :param spread: returns once every front-end answers by what has changed.
         """
         self.server = server
-        self._is_serving = is_serving
+        self._may_begin = may_begin
         self._on_change = on_change
         self.save = save
         self._spread = spread
@@ -103,7 +103,7 @@ class Operations:
         :raises OperationFailed: it makes no sense, or the model is busy.
         """
         registry, kind = self.server.registry, progress.row.kind
-        if not self._is_serving():
+        if not self._may_begin():
             raise OperationFailed(UNAVAILABLE, "the server starts or stops; try again later")
         if isinstance(operation, ReloadModels):
             if operation.model:

@@ -49,7 +49,8 @@ class StartUp:
         self._reporter = reporter
         self._on_failure, self._on_settled = on_failure, on_settled
         self._may_recover = may_recover
-        self._has_settled = False
+        self._is_telling = False
+        self.has_settled = False  #: whether the first load of every model has ended
         self.is_known = False  #: to the front-ends: which models have loaded
         self.is_serving = False
         self.is_interrupted = False  #: by Ctrl-C, before it served
@@ -61,7 +62,10 @@ class StartUp:
             return
         if error := self._problem():
             self.fail(error)
-        elif is_front_end_ready and all(map(self._is_settled, self._registry)):
+            return
+        has_settled = all(map(self._is_settled, self._registry))
+        self.has_settled |= has_settled
+        if has_settled and is_front_end_ready:
             self._go_on()
 
     def _go_on(self) -> None:
@@ -69,8 +73,8 @@ class StartUp:
         if self.is_known:
             self.is_serving = True
             self._announce()
-        elif not self._has_settled:
-            self._has_settled = True
+        elif not self._is_telling:
+            self._is_telling = True
             self._on_settled()
 
     def interrupt(self) -> None:

@@ -141,7 +141,7 @@ class Supervisor:
         Autoscaler(server).begin()
         return Operations(
             server,
-            lambda: self._start_up.is_serving and not self._shutdown.has_begun,
+            lambda: self._start_up.has_settled and not self._shutdown.has_begun,
             self.changed,
             lambda: state.save(self._registry.saved),
             self._control.spread,
