@@ -5,11 +5,11 @@ from typing import Final
 
 from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue
-from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from servekit.errors import ModelNotFound, NotReady, RouteNotFound
 from servekit.ipc.table import Table, path_of_version
-from servekit.web.errors import quoted
+from servekit.web.errors import quoted, render, render_http
 from servekit.web.table import OncePerTable, find_model
 from servekit.web.view import ServerView
 
@@ -44,6 +44,18 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
             raise RouteNotFound(f"{model} {version} has no {quoted(f'/{rest}')}")
         return _answer(model, may_get=named[request.path])
 
+    def unknown(error: NotFound) -> ResponseReturnValue:
+        """Wait with "not found" until the model that the path names has loaded for the first time.
+
+        Only then it is known which methods of its own it answers.
+        """
+        name = request.path.split("/")[1]
+        row = next((row for row in server.routing.table.models if row.name == name), None)
+        if row is None or row.interface is not None:
+            return render_http(error)
+        server.wake(row)
+        return render(NotReady(name))
+
     # a rule that names no methods takes them all
     app.url_map.add(app.url_rule_class("/<model>/predict", endpoint="predict"))
     app.view_functions["predict"] = predict
@@ -51,6 +63,7 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
     app.url_map.add(app.url_rule_class(rule, endpoint="predict_version"))
     app.view_functions["predict_version"] = of_version
     app.before_request(route)
+    app.register_error_handler(NotFound, unknown)
 
 
 def _paths(table: Table) -> dict[str, tuple[str, bool]]:

@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from servekit.errors import ServekitError
 from servekit.ipc.counter_share import Share
 from servekit.ipc.counters import Counters
-from servekit.ipc.table import Table
+from servekit.ipc.table import ModelRow, Table
 from servekit.settings import Settings
 
 __all__ = ["RoutingView", "ServerView"]
@@ -67,6 +67,10 @@ class ServerView(Protocol):
     @property
     def needs_token(self) -> bool:
         """Whether predictions need a bearer token."""
+        ...
+
+    def wake(self, model: ModelRow) -> None:
+        """Have the default version of *model* loaded, if it is asleep."""
         ...
 
     def judge_manager(self, authorization: bytes | None) -> ServekitError | None:

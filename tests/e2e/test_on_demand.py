@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """\
 import os, time
-from servekit import Service
+from servekit import Service, endpoint
 
 class Model(Service):
     request_headers = ("X-User",)
@@ -29,6 +29,10 @@ class Model(Service):
         time.sleep(context.options.get("load_s", 0))
         if context.options.get("fails"):
             raise RuntimeError("no weights")
+
+    @endpoint()
+    def whisper(self, batch):
+        return ["psst"] * len(batch)
 
     def predict(self, batch):
         time.sleep(0.2 if "slow" in batch else 0)
@@ -100,6 +104,16 @@ def test_a_model_is_healthy_while_it_sleeps_and_while_it_loads(serve_toml):
     assert (server.get("/ping")[0], state_of(server)[0]) == (200, 200)
     waiting.join()
     assert server.get("/ping")[0] == 200
+
+
+def test_a_request_for_an_endpoint_loads_the_model_too(serve_toml):
+    server = serve_toml(ON_DEMAND)
+    before, headers, _ = server.post("/m/whisper", b'"x"')
+    unknown = server.post("/n/whisper", b'"x"')[0]
+    wait_until(lambda: server.post("/m/whisper", b'"x"')[0] == 200, "the model has been loaded")
+
+    assert (before, headers["Retry-After"], unknown) == (503, "1", 404)
+    assert server.post("/m/shout", b'"x"')[0] == 404
 
 
 def test_a_model_without_requests_is_unloaded_and_loaded_again(serve_toml):

@@ -29,6 +29,7 @@ class FakeServer:
         self.table = Table(list(models))
         self.live = {row.name: 1 for row in models}
         self.broken: dict[str, list[str]] = {}
+        self.woken: list[str] = []
         self.series: list[Metric] = []
         self.routing = self
         self.collectors = [lambda: self.series]
@@ -38,6 +39,9 @@ class FakeServer:
 
     def live_replicas(self, model: str, version: str = "") -> int:
         return self.live.get(f"{model} {version}" if version else model, 0)
+
+    def wake(self, model: ModelRow) -> None:
+        self.woken.append(model.name)
 
     def unresolved(self, model: str) -> list[str]:
         return self.broken.get(model, [])

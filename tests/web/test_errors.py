@@ -7,7 +7,10 @@ import pytest
 from flask import abort
 
 from servekit.errors import InputError, NotReady, OutOfMemory
+from servekit.ipc.table import Interface
 from servekit.web import RouteMetrics, create_app
+
+from .fakes import model_row
 
 ID = {"servekit.request_id": "r-7"}
 
@@ -77,6 +80,16 @@ def test_a_prediction_that_arrives_before_its_model_may_be_tried_again(client):
     answer = client.post("/digits/predict")
 
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_paths_below_a_model_are_known_once_it_has_loaded(server):
+    server.table.models = [model_row("known", Interface()), model_row("new")]
+    client = server.client()
+    answers = [client.post(f"/{name}/embed") for name in ("known", "new", "none")]
+
+    assert [each.status_code for each in answers] == [404, 503, 404]
+    assert answers[1].headers["Retry-After"] == "1"
+    assert server.woken == ["new"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from servekit.frontend.middleware.auth import check_token
 from servekit.frontend.routing.scrape import scrape
 from servekit.frontend.server.model_views import models_of, statistics_of
 from servekit.ipc import crash_reports
-from servekit.ipc.control import Reload
+from servekit.ipc.control import Reload, Wanted
 from servekit.ipc.kept_log import read_log
 from servekit.ipc.model_counters import read_version, read_versions
 from servekit.ipc.operations import Operate
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.kept_log import LogEntry
     from servekit.ipc.operations import Operation, OperationRow
+    from servekit.ipc.table import ModelRow
     from servekit.settings import Settings
     from servekit.settings.tokens import Tokens
 
@@ -113,6 +114,11 @@ class FrontEndView:
     def plugin_settings(self, plugin: str) -> Any:
         """Return the settings of *plugin*: an instance of what its hook returned."""
         return self._plugin_settings[plugin]
+
+    def wake(self, model: ModelRow) -> None:
+        """Have the default version of *model* loaded, if it is asleep."""
+        if model.is_asleep:
+            self._core.control.say(Wanted(model.name, model.version))
 
     @property
     def is_draining(self) -> bool:
