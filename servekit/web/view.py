@@ -70,7 +70,7 @@ class ServerView(Protocol):
         ...
 
     def wake(self, model: ModelRow) -> None:
-        """Have the default version of *model* loaded, if it is asleep."""
+        """Ask for the default version of *model* to be loaded, if it is asleep."""
         ...
 
     def judge_manager(self, authorization: bytes | None) -> ServekitError | None:

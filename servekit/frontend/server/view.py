@@ -116,7 +116,7 @@ class FrontEndView:
         return self._plugin_settings[plugin]
 
     def wake(self, model: ModelRow) -> None:
-        """Have the default version of *model* loaded, if it is asleep."""
+        """Ask for the default version of *model* to be loaded, if it is asleep."""
         if model.is_asleep:
             self._core.control.say(Wanted(model.name, model.version))
 
