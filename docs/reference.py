@@ -20,7 +20,8 @@ SETTINGS = """\
 <!-- Written by `python docs/reference.py`; a test holds it to the code. -->
 
 Every option of `servekit start` is a flag, a key of `servekit.toml` and an environment variable. A
-flag takes precedence over a variable, a variable over the file, and the file over the default.
+flag takes precedence over a variable, a variable over the file, and the file over the default. The
+file is read only if `--config FILE` names it; `--config` itself is neither a key nor a variable.
 Unknown flags and keys, and unknown variables that begin with `SERVEKIT_`, are errors.
 
 A size is a number of bytes, optionally with a unit: `512KiB`, `10MiB`, `1GB`. A duration is in
@@ -67,9 +68,9 @@ CLI = """\
 
 <!-- Written by `python docs/reference.py`; a test holds it to the code. -->
 
-The commands `init`, `build`, `inspect`, `verify`, `extract`, `migrate` and `sbom` are also
-available as `servekit-archive`, which is part of the archiver, so that training machines need no
-server. See the [archive format](archive-format.md).
+The commands `init`, `build`, `inspect`, `verify`, `extract`, `migrate`, `sbom` and `completion`,
+and `sign` and `encrypt` of plugins, are also available as `servekit-archive`, which is part of the
+archiver, so that training machines need no server. See the [archive format](archive-format.md).
 """
 
 OUTPUT = """

@@ -15,7 +15,7 @@ archives are unpacked, assets fetched and environments built.
 
 examples:
   servekit cache list                       sizes, last use, and what running servers use
-  servekit cache prune --unused-for 30      remove what was last used 30 days ago
+  servekit cache prune --unused-for 30      remove what has not been used for 30 days
   servekit cache prune --dry-run
 """
 

@@ -27,9 +27,9 @@ from servekit.supervisor.os.run_directory import running
 __all__ = ["doctor"]
 
 EPILOG = """\
-It takes the flags of `servekit start`, and checks whether that server could run well here. If a
-server of this user runs, it is checked, too, and may keep its ports; with --server, that one
-alone is checked. Nothing is changed.
+It takes the flags of `servekit start`, and checks whether that server could run well here. If this
+user has a server running, it is checked as well, and may keep its ports; with --server, only that
+one is checked. Nothing is changed.
 
 Exit status: 0 if all is well, or there are only remarks; 1 if there is a warning; 2 if there is an
 error.
@@ -48,8 +48,14 @@ def doctor(parser: argparse.ArgumentParser) -> Run:
     parser.epilog = EPILOG
     parser.add_argument("paths", nargs="*", metavar="MODEL", help="as for servekit start")
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
-    parser.add_argument("--set", nargs="+", action="extend", metavar="NAME.KEY=VALUE")
-    parser.add_argument("--plugin", nargs="+", action="extend", metavar="NAME.KEY=VALUE")
+    for option, of in (("--set", "single models"), ("--plugin", "plugins")):
+        parser.add_argument(
+            option,
+            nargs="+",
+            action="extend",
+            metavar="NAME.KEY=VALUE",
+            help=f"settings of {of}, as for `servekit start`",
+        )
     parser.add_argument("--pid", type=count, metavar="N", help="the running server, if several run")
     parser.add_argument("--server", metavar="URL", help="check the server managed at URL alone")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -17,7 +17,7 @@ it, which may take an index.
 examples:
   servekit env list                         packages, sizes, and what running servers use
   servekit env list --json
-  servekit env prune --unused-for 30        remove what was last used 30 days ago
+  servekit env prune --unused-for 30        remove what has not been used for 30 days
 """
 
 
