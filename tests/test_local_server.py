@@ -87,7 +87,7 @@ def test_a_class_inside_a_function_is_refused():
 def test_classes_files_and_directories_are_served_until_the_end_of_the_with(file):
     (file.parent / "model.toml").write_text('name = "whole"\nservice = "service:DoubleIt"\n')
     models = {"a": Twice, "b": f"{file}:DoubleIt", "c": file.parent}
-    with servekit.serve(models, block=False, port=0, strict=True) as server:
+    with servekit.serve(models, block=False, port=0, replicas=None) as server:
         answers = [predict(server.url, name, 4) for name in models]
         pid = server.pid
     wait_until_gone(pid)

@@ -47,10 +47,12 @@ def start_logged(
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:
-    """Return settings as one would type them."""
+    """Return settings as one would type them; ``None`` is not given."""
     flags: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")
+        if value is None:
+            continue
         if isinstance(value, bool):
             flags.append(f"--{flag}" if value else f"--no-{flag}")
         else:

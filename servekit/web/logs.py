@@ -78,7 +78,7 @@ def _asked_filter() -> LogFilter:
         _refuse("level", f"{quoted(level)} is not one of {', '.join(LOG_LEVELS)}")
     try:
         earliest = datetime.fromisoformat(since).astimezone(UTC) if since else None
-    except ValueError:
+    except (ValueError, OverflowError):  # the second: a year that UTC does not have
         _refuse("since", f"{quoted(since)} is not a time such as 2026-11-21T10:02:48Z")
     shown = "" if earliest is None else earliest.isoformat(timespec="milliseconds")
     return LogFilter(request.args.get("model", ""), level, shown)

@@ -48,14 +48,14 @@ def asked_wait() -> float:
 def asked_number(name: str, default: float) -> float:
     """Return the parameter *name*.
 
-    :raises RequestError: it is not a number, or negative.
+    :raises RequestError: it is not a finite number, or negative.
     """
     text = request.args.get(name, "")
     try:
         number = float(text or default)
     except ValueError:
         number = math.nan
-    if not number >= 0:
+    if not 0 <= number < math.inf:
         message = f"{quoted(text)} is not a number from 0 on"
         raise RequestError(f"{name}: {message}", [{"field": name, "message": message}])
     return number

@@ -159,7 +159,13 @@ def test_a_reader_of_the_log_waits_for_a_line(operator, managed, monkeypatch):
     assert [line["subject"] for line in page["lines"]] == ["digits/0"]
 
 
-@pytest.mark.parametrize("query", ["after=x", "limit=-1", "wait=soon", "level=loud", "since=now"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("after=x", "after=inf", "limit=-1", "limit=Infinity", "wait=soon", "level=loud"),
+        *("since=now", "since=0001-01-01T00:00:00%2B14:00", "since=9999-12-31T23:59:59-14:00"),
+    ],
+)
 def test_parameters_of_the_log_are_checked(operator, query):
     assert operator.get(f"/logs?{query}").status_code == 400
 

@@ -11,7 +11,7 @@ __all__ = ["MediaRange", "parse_accept", "parse_content_type", "remember"]
 TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110, 5.6.2
 MEDIA_TYPE = re.compile(rf"[ \t]*({TOKEN}/{TOKEN})[ \t]*")
 PARAMETER = re.compile(rf';[ \t]*(?:({TOKEN})=({TOKEN}|"(?:[^"\\]|\\.)*"))?[ \t]*')
-QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+QUALITY = re.compile(r"0(?:\.\d*)?|\.\d+|1(?:\.0*)?")  #: RFC 9110 has no ".2"
 CACHED = 256  #: headers that a cache remembers; clients choose them, so there is a limit
 CACHED_BYTES = 128
 QUOTED_CHARS = 80  #: characters of a header, in an error
@@ -78,6 +78,8 @@ def parse_accept(header: bytes) -> list[MediaRange]:
 
 def _parse_range(element: str) -> MediaRange | None:
     name, *parameters = element.split(";")
+    if name.strip() == "*":  # older clients of Java send it
+        name = "*/*"
     if not MEDIA_TYPE.fullmatch(name):
         return None
     quality = 1.0

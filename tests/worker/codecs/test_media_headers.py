@@ -34,6 +34,7 @@ def test_what_is_no_content_type_is_refused(header):
     [
         (b"", [("*/*", 1.0)]),
         (b"A/B;q=0.5, */*;q=0", [("a/b", 0.5), ("*/*", 0.0)]),
+        (b"text/html, *; q=.2, */*; q=0.1234", [("text/html", 1.0), ("*/*", 0.2), ("*/*", 0.1234)]),
         (b"a/b;q=2, text/html;level=1;q=0.3, nonsense,, c/d;q=x", [("text/html", 0.3)]),
     ],
 )

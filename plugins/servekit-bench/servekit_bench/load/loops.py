@@ -8,7 +8,7 @@ import random
 import select
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from servekit_bench.load.client import LoadClient
@@ -40,6 +40,7 @@ class LoadRun(ABC):
         recorder, plan = self._client.recorder, self._plan
         measured_from = begin_s + plan.warmup_s
         self._end_s = measured_from + plan.duration_s
+        sleep(max(0.0, begin_s - monotonic()))
         self._until(measured_from)
         recorder.begin(measured_from)
         self._next_mark_s = measured_from + self._mark_every_s
