@@ -28,7 +28,7 @@ from servekit.errors import (
     problem,
 )
 
-__all__ = ["add_error_pages", "problem_page", "quoted"]
+__all__ = ["add_error_pages", "problem_page", "quoted", "render", "render_http"]
 
 logger = logging.getLogger("servekit.web")
 

@@ -5,6 +5,7 @@ import argparse
 import os
 import secrets
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def create_parser() -> argparse.ArgumentParser:
 def add_key(path: Path, key: Key) -> None:
     """Append *key* to the file, which nobody else may read if it is new.
 
-    :raises PluginError: the file is not one of keys, or has this name already.
+    :raises PluginError: the file is not one of keys, has this name already, or would be broken.
     """
     known = read_keys(path) if path.exists() else []
     if key.name in (other.name for other in known):
@@ -74,9 +75,21 @@ def add_key(path: Path, key: Key) -> None:
     # the JSON of these types is valid TOML
     fields = msgspec.structs.asdict(key).items()
     lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in fields]
+    table = "\n".join(["", "[[keys]]", *lines, ""])  # the last line of the file may have no end
+    if path.exists():
+        _check_fits(path, table)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with open(descriptor, "a", encoding="utf-8") as file:  # noqa: PTH123 - only open() takes a descriptor
-        file.write("\n".join(["[[keys]]", *lines, "", ""]))
+        file.write(table)
+
+
+def _check_fits(path: Path, table: str) -> None:
+    """Refuse a file to whose keys no *table* can be appended: ``keys = [{...}]``."""
+    try:
+        tomllib.loads(path.read_text(encoding="utf-8") + table)
+    except tomllib.TOMLDecodeError as error:
+        reason = "a key can be added only if the others are written as [[keys]]"
+        raise PluginError(f"{path}: {reason}") from error
 
 
 if __name__ == "__main__":

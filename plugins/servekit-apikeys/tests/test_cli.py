@@ -5,7 +5,7 @@ import stat
 
 import pytest
 from servekit_apikeys.cli import main
-from servekit_apikeys.keyring import Keyring, read_keys
+from servekit_apikeys.keyring import Keyring, digest, read_keys
 
 
 def new(path, *arguments):
@@ -46,6 +46,26 @@ def test_refusal_is_one_line_and_leaves_the_file_as_it_was(tmp_path, capsys, arg
     assert new(path, *arguments) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "  # the last", "\n# the last", "\r\n"])
+def test_a_key_is_appended_however_the_file_ends(tmp_path, end):
+    path = tmp_path / "keys.toml"
+    path.write_bytes(f'[[keys]]\nname = "ada"\nsha256 = "{digest("a")}"{end}'.encode())
+
+    assert new(path, "bob") == 0
+    assert [key.name for key in read_keys(path)] == ["ada", "bob"]
+
+
+@pytest.mark.parametrize("keys", ["", f'{{name = "ada", sha256 = "{digest("a")}"}}'])
+def test_a_file_to_which_no_table_can_be_appended_is_left_as_it_was(tmp_path, capsys, keys):
+    path = tmp_path / "keys.toml"
+    text = f"keys = [{keys}]\n"
+    path.write_text(text)
+
+    assert new(path, "bob") == 1
+    assert "only if the others are written as [[keys]]" in capsys.readouterr().err
+    assert path.read_text() == text
 
 
 @pytest.mark.parametrize("rate", ["-1", "nan", "many"])

@@ -70,9 +70,10 @@ class Jobs:
 
     def _submits(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> bool:
         """Make a job of *request* if its client prefers that; return whether it became one."""
+        if not (model := self._server.find_model(request)):
+            return False
         wanted = preferences(request.headers[b"prefer"])
-        model = self._server.find_model(request) if wanted.is_async else ""
-        if not model:
+        if not wanted.is_async:
             return False
         if (refusal := self._refusal()) is None and request.accepts_stream:
             refusal = NotAcceptable("a stream cannot be fetched later: leave Prefer out")

@@ -9,9 +9,11 @@ from typing import Final, NamedTuple
 __all__ = ["Preferences", "preferences"]
 
 MAX_WAIT_S: Final = 60.0  #: a client that wants to wait longer asks again
-#: a name, perhaps a value, and parameters, which have no meaning here
+#: a name, perhaps a value, and parameters, which have no meaning here; nothing is matched twice,
+#: so that the time it takes is proportional to the length
 PREFERENCE: Final = re.compile(
-    rb"[ \t]*([\w!#$%&'*+.^`|~-]+)[ \t]*(?:=[ \t]*(?:\"([^\"\\]*)\"|([^\s\",;]*)))?[ \t]*(?:;.*)?"
+    rb"[ \t]*+([\w!#$%&'*+.^`|~-]++)[ \t]*+"
+    rb"(?:=[ \t]*+(?:\"([^\"\\]*+)\"|([^\s\",;]*+)))?[ \t]*+(?:;.*)?"
 )
 SECONDS: Final = re.compile(rb"[0-9]{1,9}")
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The header field ``Prefer``."""
 
+from time import thread_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,26 @@ from servekit_jobs.prefer import Preferences, preferences
 )
 def test_preferences(value, found):
     assert preferences(value) == found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"a" + b" " * 8000 + b'"x',
+        b"a=" + b"\t" * 8000 + b'"x',
+        b"a=b" + b" " * 8000 + b"x",
+        b" " * 8000 + b"=",
+        b'a="' + b"x" * 8000,
+        b"a" * 8000 + b'"',
+        b"a;" * 4000 + b"\n",
+        b" a ," * 2000,
+    ],
+)
+def test_the_time_to_read_a_value_is_proportional_to_its_length(value):
+    started = thread_time()
+    preferences(value)
+
+    assert thread_time() - started < 0.25
 
 
 @given(st.binary(max_size=200))

@@ -8,7 +8,9 @@ from time import monotonic
 from types import SimpleNamespace
 
 import pytest
+from servekit_jobs import middleware
 from servekit_jobs.middleware import Jobs
+from servekit_jobs.prefer import Preferences
 from servekit_jobs.registry import Registry
 from servekit_jobs.store import JobStore, StoredJob
 
@@ -90,3 +92,19 @@ def test_waiting_ends_when_the_client_is_gone():
     jobs._wait(client, "name", monotonic() + 60, lambda: shown.append(1))
 
     assert (len(waited), shown) == (1, [])
+
+
+def test_preferences_are_read_only_if_a_request_asks_a_model_for_a_prediction(monkeypatch):
+    read, passed = [], []
+    monkeypatch.setattr(
+        middleware, "preferences", lambda value: read.append(value) or Preferences()
+    )
+    jobs = Jobs.__new__(Jobs)
+    jobs._server = SimpleNamespace(find_model=lambda request: request.model)
+    for model in ("", "echo"):
+        request = SimpleNamespace(
+            refusal=None, headers={b"prefer": b"wait=1"}, target=b"/ping", model=model
+        )
+        jobs(None, request, lambda _exchange, request: passed.append(request.model))
+
+    assert (read, passed) == ([b"wait=1"], ["", "echo"])

@@ -8,6 +8,7 @@ import msgspec
 import yaml
 
 from servekit.errors import BootError
+from servekit.extension import read_json
 
 __all__ = ["PYFUNC", "MLmodel", "Spec", "read_mlmodel"]
 
@@ -70,8 +71,8 @@ class MLmodel(msgspec.Struct):
         """
         text = getattr(self.signature, side, None)
         try:
-            return msgspec.json.decode(text, type=list[Spec]) if text else []
-        except msgspec.DecodeError as error:
+            return read_json(text, list[Spec]) if text else []
+        except ValueError as error:
             raise BootError(f"{FILE}: signature: {side}: {error}") from None
 
 
@@ -83,7 +84,7 @@ def read_mlmodel(directory: Path) -> MLmodel:
     try:
         with (directory / FILE).open(encoding="utf-8") as file:
             model = msgspec.convert(yaml.safe_load(file), MLmodel, strict=False)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = str(error).replace("\n", " ")
         raise BootError(f"{FILE}: {reason}") from None
     if PYFUNC not in model.flavors:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from servekit_archiver import file_in
 
+from servekit.extension import read_json
 from servekit_mlflow.formats import FrameSplit
 from servekit_mlflow.layout import layout_of
 from servekit_mlflow.mlmodel import read_mlmodel
@@ -64,7 +65,7 @@ def _first_row(directory: Path, model: MLmodel) -> dict[str, Any] | None:
     if not path.is_file() or path.stat().st_size > MAX_EXAMPLE:
         return None
     try:
-        split = msgspec.json.decode(path.read_bytes(), type=FrameSplit)
+        split = read_json(path.read_bytes(), FrameSplit)
     except msgspec.DecodeError:
         return None
     row = dict(zip(split.columns, split.data[0], strict=False)) if split.data else {}

@@ -33,6 +33,8 @@ KINDS: Final[Mapping[str, frozenset[type]]] = {
     "str": frozenset((str,)),
 }
 INT32: Final = range(-(2**31), 2**31)
+#: the errors for bodies that are not plain
+UNREADABLE: Final = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
 
 
 class PlainRows(NamedTuple):
@@ -63,7 +65,7 @@ class RowReader:
         try:
             request = self._decode(body)
             values = self._columns(request.only) if self._is_table else self._tensors(request)
-        except (ValueError, TypeError, LookupError, OverflowError):  # MLflow says what is wrong
+        except UNREADABLE:  # MLflow says what is wrong
             return None
         lengths = set(map(len, values.values())) if values else set()
         length = lengths.pop() if len(lengths) == 1 else 0

@@ -98,6 +98,23 @@ def test_the_input_example_is_an_example_if_it_fits(tmp_path, row, examples):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param('{"columns": ["x"], "data": [["café"]]}'.encode("latin-1"), id="not UTF-8"),
+        pytest.param(b'{"columns": ["x"], "data": ' + b"[" * 100_000, id="deep"),
+        pytest.param(b"{", id="cut short"),
+    ],
+)
+def test_an_input_example_that_cannot_be_read_is_left_out(tmp_path, content):
+    saved = {"artifact_path": "input_example.json", "pandas_orient": "split"}
+    text = f"{MLMODEL}saved_input_example_info: {json.dumps(saved).replace('{', '{{')}}}\n"
+    write(tmp_path, text=text)
+    (tmp_path / "input_example.json").write_bytes(content)
+
+    assert "examples" not in hooks.recognise_model(tmp_path)
+
+
+@pytest.mark.parametrize(
     "path", ["{secret}", "../secret.json"], ids=["an absolute path", "a path that leads up"]
 )
 def test_the_input_example_is_read_from_the_model(tmp_path, path):
@@ -118,6 +135,7 @@ def test_the_input_example_is_read_from_the_model(tmp_path, path):
         pytest.param("[", "MLmodel: ", id="not YAML"),
         pytest.param("a: 1", "flavors", id="no flavours"),
         pytest.param("flavors: {{spark: {{}}}}", "has spark, and python_function", id="no pyfunc"),
+        pytest.param("[" * 1000, "MLmodel: ", id="deep"),
     ],
 )
 def test_an_mlmodel_that_cannot_be_served(tmp_path, text, reason):
@@ -162,8 +180,16 @@ def test_the_signature_of_rows(tmp_path, specs, inputs):
     ]
 
 
-def test_a_signature_that_mlflow_did_not_write(tmp_path):
-    write(tmp_path, ["x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('["x"]', id="strings"),
+        pytest.param('[{"type": "double", "name": "\ud800"}]', id="half of a character"),
+        pytest.param('[{"type": "double", "more": ' + "[" * 100_000, id="deep"),
+    ],
+)
+def test_a_signature_that_mlflow_did_not_write(tmp_path, text):
+    (tmp_path / "MLmodel").write_text(MLMODEL.format(inputs=json.dumps(text)))
 
     with pytest.raises(BootError, match="signature: inputs"):
         layout_of(read_mlmodel(tmp_path))

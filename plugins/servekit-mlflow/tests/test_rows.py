@@ -91,7 +91,17 @@ def test_what_is_left_to_mlflow(layout, body):
     assert RowReader(layout).read(json.dumps(body)) is None
 
 
-@pytest.mark.parametrize("text", ["{", '{"inputs": {"x": [NaN]}}', '{"inputs": {"x": [1e999]}}x'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{", id="cut short"),
+        pytest.param('{"inputs": {"x": [NaN]}}', id="not a number"),
+        pytest.param('{"inputs": {"x": [1e999]}}x', id="more text"),
+        pytest.param("[" * 100_000, id="deep lists"),
+        pytest.param('{"inputs": ' + "[" * 100_000, id="deep inputs"),
+        pytest.param('{"params": ' + '{"a":' * 100_000, id="deep parameters"),
+    ],
+)
 def test_json_that_only_mlflow_may_read(text):
     assert RowReader(column("float64")).read(text) is None
 

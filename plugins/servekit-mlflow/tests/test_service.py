@@ -98,3 +98,15 @@ def test_a_row_that_is_refused_on_the_own_route_does_not_affect_the_others(load)
 
     assert found[0] == 1.0
     assert isinstance(found[1], InputError)
+
+
+def test_a_body_that_nests_too_deep_fails_alone(load):
+    from servekit_mlflow.envelope import Invocation
+
+    bodies = [json.dumps(flowers([5.1, 3.5, 1.4, 0.2])), '{"inputs": ' + "[" * 100_000]
+    answered, refused = load("iris").invocations(
+        [Invocation("application/json", body) for body in bodies]
+    )
+
+    assert (answered.status, json.loads(answered.output)) == (200, {"predictions": [0]})
+    assert refused.status >= 400

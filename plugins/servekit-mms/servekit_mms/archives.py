@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from servekit_archiver import file_in
 
 from servekit.errors import BootError
+from servekit.extension import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set
@@ -44,7 +45,7 @@ OF_MMS: Final = frozenset(("specificationVersion", "implementationVersion", "mod
 OF_TORCHSERVE: Final = frozenset(("archiverVersion", "createdOn"))
 
 MediaType = Literal["image/jpeg", "application/json"]
-Document = TypeVar("Document", bound=Struct)
+Document = TypeVar("Document")
 
 
 class SignedTensor(Struct):
@@ -180,7 +181,7 @@ def _read_handler(directory: Path, content: bytes) -> HandlerArchive:
     manifest = _decode(PRESENT, content, HandlerManifest)
     if not manifest.runtime.startswith("python"):
         raise BootError(f"{PRESENT}: runtime {manifest.runtime} cannot be run; only Python can")
-    return HandlerArchive(directory, manifest.model, msgspec.json.decode(content))
+    return HandlerArchive(directory, manifest.model, _decode(PRESENT, content, dict[str, Any]))
 
 
 def _read_legacy(directory: Path, content: bytes) -> LegacyArchive:
@@ -194,7 +195,7 @@ def _read_legacy(directory: Path, content: bytes) -> LegacyArchive:
     names = [each.data_name for each in signature.inputs]
     if not names or len(set(names)) < len(names):
         raise BootError(f"{model.signature}: inputs must have names, and no two the same")
-    return LegacyArchive(directory, model, signature, msgspec.json.decode(content))
+    return LegacyArchive(directory, model, signature, _decode(LEGACY, content, dict[str, Any]))
 
 
 def _read(path: Path) -> bytes:
@@ -211,7 +212,7 @@ def _content(name: str, file: IO[bytes]) -> bytes:
 
 def _keys(content: bytes) -> Set[str]:
     try:
-        return msgspec.json.decode(content, type=dict[str, msgspec.Raw]).keys()
+        return read_json(content, dict[str, msgspec.Raw]).keys()
     except msgspec.DecodeError:
         return frozenset[str]()
 
@@ -222,6 +223,6 @@ def _decode(name: str, content: bytes, kind: type[Document]) -> Document:
     :raises BootError: says what is wrong, and where.
     """
     try:
-        return msgspec.json.decode(content, type=kind)
+        return read_json(content, kind)
     except msgspec.DecodeError as error:
         raise BootError(f"{name}: {str(error).replace('`', '')}") from None

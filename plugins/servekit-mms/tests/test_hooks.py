@@ -65,6 +65,49 @@ def test_archives_of_others_are_left_to_others(tmp_path):
     assert hooks.recognise_model(tmp_path / "torch") is None
 
 
+UNREADABLE = {
+    "not UTF-8": b'{"Model": 1, "Model-Archive-Version": 1, "specificationVersion": 1, "\xff": 1}',
+    "deep": b'{"Model": 1, "Model-Archive-Version": 1, "specificationVersion": ' + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("name", ["MANIFEST.json", "MAR-INF/MANIFEST.json"])
+def test_a_manifest_that_cannot_be_read_is_left_to_others(tmp_path, name, content):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+
+    assert hooks.recognise_model(tmp_path) is None
+
+
+@pytest.mark.parametrize("extra", [b'"description": "\xff"', b'"x": "\xff"'])
+def test_a_manifest_of_mms_that_is_not_utf_8_is_refused(tmp_path, extra):
+    write_legacy(tmp_path / "old")
+    write_handler(tmp_path / "new", "")
+    for name in ("old/MANIFEST.json", "new/MAR-INF/MANIFEST.json"):
+        text = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(text.rstrip()[:-1] + b", %b}" % extra)
+
+        with pytest.raises(BootError, match=r"MANIFEST\.json: not UTF-8"):
+            hooks.recognise_model(tmp_path / name.partition("/")[0])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b'{"inputs": [{"data_name": "\xff", "data_shape": []}]}', id="not UTF-8"),
+        pytest.param(b'{"inputs": ' + b"[" * 100_000, id="deep"),
+        pytest.param(b'{"more": ' + b"[" * 100_000, id="deep elsewhere"),
+    ],
+)
+def test_a_signature_that_cannot_be_read_is_refused(tmp_path, content):
+    write_legacy(tmp_path)
+    (tmp_path / "signature.json").write_bytes(content)
+
+    with pytest.raises(BootError, match=r"signature\.json: "):
+        hooks.recognise_model(tmp_path)
+
+
 def test_an_archive_wins_over_the_files_inside(tmp_path):
     write_legacy(tmp_path, name="digits")
     (tmp_path / "model.onnx").touch()

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from servekit_openai.model_name import find_name
+from servekit_openai.proxy.service import named
 
 from servekit.errors import RequestError
 
@@ -65,3 +66,22 @@ def test_names(text, kind):
 def test_bodies_without_a_name(text):
     with pytest.raises(RequestError):
         find_name(text)
+
+
+def test_the_model_of_a_body_is_replaced_and_nothing_else():
+    assert named(b'{"n": 1.50, "model": "chat", "a": {"model": "b"}}', "engine") == (
+        b'{"n":1.50,"model":"engine","a":{"model": "b"}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"{", id="cut short"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b'{"\xff": 1, "model": "chat"}', id="a name that is not UTF-8"),
+        pytest.param(b'{"model": "chat", "a": ' + b"[" * 100_000, id="deep"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_left_to_the_engine(text):
+    assert named(text, "engine") == text

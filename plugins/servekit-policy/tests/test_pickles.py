@@ -2,6 +2,7 @@
 """Pickles are found wherever they are, and nothing else is taken for one."""
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -39,11 +40,11 @@ def zipped(content, name="archive/data.pkl"):
     return file.getvalue()
 
 
-def tarred(content):
+def tarred(content, kind=tarfile.REGTYPE):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as packed:
         info = tarfile.TarInfo("pickle")
-        info.size = len(content)
+        info.size, info.type = len(content), kind
         packed.addfile(info, io.BytesIO(content))
     return file.getvalue()
 
@@ -71,8 +72,12 @@ PACKINGS = {
     "lzma": lambda content: lzma.compress(content, format=lzma.FORMAT_ALONE),
     "zip": zipped,
     "zip after other bytes": lambda content: b"#!/bin/sh\n" + zipped(content),
+    "zip with a folder that has content": lambda content: zipped(content, "archive/data/"),
     "zip of an array": lambda content: zipped(array(content), "a.npy"),
     "tar": tarred,
+    "tar of an unknown type": lambda content: tarred(content, b"Z"),
+    "tar of an old type": lambda content: tarred(content, tarfile.AREGTYPE),
+    "tar of a contiguous file": lambda content: tarred(content, tarfile.CONTTYPE),
     "array": array,
     "legacy": legacy,
 }
@@ -216,3 +221,53 @@ def test_directory_is_read_in_the_order_of_names(tmp_path):
         (tmp_path / name).write_bytes(planted())
 
     assert [each.place for each in scan_directory(tmp_path)] == ["a", "b/1", "b/2"]
+
+
+def test_folders_in_archives_are_no_pickles(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.write(tmp_path / "folder", "folder")
+    with tarfile.open(tmp_path / "a.tar", "w") as packed:
+        packed.add(tmp_path / "folder", "folder")
+
+    assert list(scan_directory(tmp_path)) == []
+
+
+def test_a_link_to_a_folder_is_a_finding(tmp_path):
+    model, outside = tmp_path / "model", tmp_path / "outside"
+    for directory in (model / "data", outside):
+        directory.mkdir(parents=True)
+    (outside / "weights").write_bytes(planted())
+    (model / "data/link").symlink_to(outside)
+    (model / "link").symlink_to(outside)
+    (tmp_path / "served").symlink_to(model)
+    found = list(scan_directory(tmp_path / "served"))
+
+    assert [each.place for each in found] == ["link", "data/link"]
+    assert {str(each) for each in found} == {"is a link to a folder, which is not looked into"}
+    assert not found[0].is_harmless
+
+
+def test_a_link_to_a_file_is_followed(tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (tmp_path / "weights").write_bytes(planted())
+    (model / "link").symlink_to(tmp_path / "weights")
+    (found,) = scan_directory(model)
+
+    assert (found.place, found.dangerous) == ("link", ["posix.system"])
+
+
+def test_a_folder_that_cannot_be_listed_is_a_finding(tmp_path, monkeypatch):
+    (tmp_path / "a/locked").mkdir(parents=True)
+    listed = os.scandir
+
+    def scandir(path):
+        if os.fspath(path).endswith("locked"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    (found,) = scan_directory(tmp_path)
+
+    assert (found.place, str(found)) == ("a/locked", "cannot be read: Permission denied")

@@ -55,7 +55,8 @@ def start() -> NoReturn:
     platform = SageMakerEnvironment.of(environment)
     environment |= settings_of(environment)
     if platform.is_multi_model:
-        environment.setdefault("SERVEKIT_STATE", _empty_state(environment))
+        if not environment.get("SERVEKIT_STATE"):
+            environment["SERVEKIT_STATE"] = _empty_state(environment)
         models: list[str] = []
     else:
         models = models_of(platform, environment)

@@ -55,7 +55,7 @@ def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
     found = DEFAULTS | {
         ours: environment[theirs] for theirs, ours in VARIABLES.items() if environment.get(theirs)
     }
-    if (megabytes := environment.get("SAGEMAKER_MAX_PAYLOAD_IN_MB", "0")) != "0":
+    if (megabytes := environment.get("SAGEMAKER_MAX_PAYLOAD_IN_MB") or "0") != "0":
         found["SERVEKIT_MAX_BODY"] = f"{megabytes}MiB"
     if level := LEVELS.get(environment.get("SAGEMAKER_CONTAINER_LOG_LEVEL", "")):
         found["SERVEKIT_LOG_LEVEL"] = level

@@ -3,12 +3,14 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from servekit_sagemaker import hooks
 from servekit_sagemaker.command import models_of
+from servekit_sagemaker.command import start as start_server
 from servekit_sagemaker.environment import SageMakerEnvironment, settings_of
 
 from servekit.errors import PluginError, StartupError
@@ -33,6 +35,15 @@ pytestmark = pytest.mark.slow
         ({"SAGEMAKER_MAX_REQUEST_SIZE": "1000"}, "SERVEKIT_MAX_BODY", "1000"),
         ({"SAGEMAKER_MAX_PAYLOAD_IN_MB": "6"}, "SERVEKIT_MAX_BODY", "6MiB"),
         ({"SAGEMAKER_MAX_PAYLOAD_IN_MB": "0"}, "SERVEKIT_MAX_BODY", "100MiB"),
+        ({"SAGEMAKER_MAX_PAYLOAD_IN_MB": ""}, "SERVEKIT_MAX_BODY", "100MiB"),
+        (
+            {"SAGEMAKER_MAX_PAYLOAD_IN_MB": "", "SAGEMAKER_MAX_REQUEST_SIZE": "1000"},
+            "SERVEKIT_MAX_BODY",
+            "1000",
+        ),
+        ({"SAGEMAKER_MAX_REQUEST_SIZE": ""}, "SERVEKIT_MAX_BODY", "100MiB"),
+        ({"SERVEKIT_MAX_BODY": ""}, "SERVEKIT_MAX_BODY", "100MiB"),
+        ({"SAGEMAKER_CONTAINER_LOG_LEVEL": ""}, "SERVEKIT_LOG_LEVEL", None),
         ({"SAGEMAKER_CONTAINER_LOG_LEVEL": "30"}, "SERVEKIT_LOG_LEVEL", "warning"),
         ({"SAGEMAKER_BIND_TO_PORT": "9000", "SERVEKIT_PORT": "1"}, "SERVEKIT_PORT", None),
         ({"SERVEKIT_BIND": "unix:/a"}, "SERVEKIT_PORT", None),
@@ -90,6 +101,19 @@ def test_without_a_model_the_settings_must_name_one(base):
     assert found(base, SERVEKIT_MODELS="/srv/digits") == []
     with pytest.raises(StartupError, match="no archive and no model directory; model"):
         found(base)
+
+
+@pytest.mark.parametrize(
+    ("given", "used"), [("", r".+/servekit-sagemaker-8080\.json"), ("/s", "/s")]
+)
+def test_a_state_file_is_chosen_unless_the_variable_has_one(monkeypatch, given, used):
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: started.append(arguments[-1]))
+    monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
+    monkeypatch.setenv("SERVEKIT_STATE", given)
+    start_server()
+
+    assert re.fullmatch(used, started[0]["SERVEKIT_STATE"])
 
 
 def server_of(**own):

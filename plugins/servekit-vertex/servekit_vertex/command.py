@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from servekit.errors import StartupError
 from servekit.settings import find_models, parse_models
+from servekit.settings.values import split_model
 from servekit_vertex.environment import DEFAULTS, MODEL
 
 if TYPE_CHECKING:
@@ -85,11 +86,19 @@ def _mounted(storage: str) -> str:
     return mounted if Path(mounted).exists() else storage
 
 
-def _below(storage: str, name: str) -> str:
-    """Return where *name* is: a path or a URL, or else a path below *storage*."""
-    if URL.match(name) or not storage or Path(name.partition("=")[2] or name).exists():
-        return name
-    return f"{storage.rstrip('/')}/{name}"
+def _below(storage: str, text: str) -> str:
+    """Return *text*, ``NAME=PATH`` or ``PATH``; a path that does not exist is below *storage*.
+
+    :raises StartupError: the name or the path is empty.
+    """
+    try:
+        name, path = split_model(text, Path(storage))
+    except ValueError as error:
+        raise StartupError(f"models: {error}") from None
+    if not storage or any(URL.match(each) or Path(each).exists() for each in (text, path)):
+        return text
+    below = f"{storage.rstrip('/')}/{path}"
+    return f"{name}={below}" if name else below
 
 
 def _stored(storage: str) -> list[str]:

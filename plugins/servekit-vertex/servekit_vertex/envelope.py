@@ -19,13 +19,14 @@ __all__ = ["VertexBody"]
 
 JSON = "application/json"
 ABSENT = msgspec.Raw(b"")
+NULL = msgspec.Raw(b"null")
 
 
 class PredictRequest(msgspec.Struct):
     """An object in JSON, whose other members are not looked at."""
 
     instances: msgspec.Raw = ABSENT
-    parameters: msgspec.Raw = ABSENT
+    parameters: msgspec.Raw = NULL
 
 
 class VertexBody(Envelope):
@@ -34,6 +35,7 @@ class VertexBody(Envelope):
     _decode_body = staticmethod(msgspec.json.Decoder(PredictRequest).decode)
     _decode_list = staticmethod(msgspec.json.Decoder(list[msgspec.Raw]).decode)
     _decode_object = staticmethod(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
+    _decode_parameters = staticmethod(msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode)
 
     def decode(self, request: EnvelopeRequest) -> Sequence[Any]:
         """Return an input for each instance, with the parameters; or the whole body as one input.
@@ -49,8 +51,7 @@ class VertexBody(Envelope):
             instances = [bytes(each) for each in self._decode_list(body.instances)]
         except msgspec.ValidationError as error:
             raise InputError(f"instances: {error}") from None
-        parameters = bytes(body.parameters)
-        if parameters not in (b"", b"null", b"{}"):
+        if parameters := self._parameters(body):
             instances = [self._with_parameters(each, parameters) for each in instances]
         return read_instances(self.codecs, instances)
 
@@ -62,14 +63,17 @@ class VertexBody(Envelope):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BodyMalformed(f"body: {error}") from None
 
-    def _with_parameters(self, instance: bytes, parameters: bytes) -> bytes:
-        """Return *instance* with those members of *parameters* that it lacks."""
+    def _parameters(self, body: PredictRequest) -> dict[str, msgspec.Raw]:
+        """Return the members of the parameters; none if these are absent or null."""
         try:
-            shared = self._decode_object(parameters)
+            return self._decode_parameters(body.parameters) or {}
         except msgspec.ValidationError as error:
             raise InputError(f"parameters: {error}") from None
+
+    def _with_parameters(self, instance: bytes, parameters: dict[str, msgspec.Raw]) -> bytes:
+        """Return *instance* with those members of *parameters* that it lacks."""
         try:
-            return msgspec.json.encode(shared | self._decode_object(instance))
+            return msgspec.json.encode(parameters | self._decode_object(instance))
         except msgspec.ValidationError:
             raise InputError("parameters: an instance is not an object") from None
 

@@ -37,13 +37,30 @@ def test_everything_in_a_local_storage_is_served_if_one_is_named(storage):
         (["digits.mar"], "gs://bucket/x/", ["gs://bucket/x/digits.mar"]),
         (["s3://other/a.mar"], "gs://bucket/x/", ["s3://other/a.mar"]),
         ([], "gs://bucket/x/digits.mar", ["gs://bucket/x/digits.mar"]),
+        (["d=a.mar"], "STORAGE", ["d=STORAGE/a.mar"]),
+        (["d=STORAGE/b.mar"], "gs://bucket/x", ["d=STORAGE/b.mar"]),
+        (["d=digits.mar"], "gs://bucket/x/", ["d=gs://bucket/x/digits.mar"]),
+        (["d=s3://other/a.mar"], "gs://bucket/x/", ["d=s3://other/a.mar"]),
+        (["d=gs://other/a.mar"], "STORAGE", ["d=gs://other/a.mar"]),
+        (["d=a.mar"], "", ["d=a.mar"]),
+        (["lr=1.mar"], "STORAGE", ["STORAGE/lr=1.mar"]),
+        (["runs/lr=1.mar"], "gs://bucket/x", ["gs://bucket/x/runs/lr=1.mar"]),
+        (["STORAGE/lr=1.mar"], "gs://bucket/x", ["STORAGE/lr=1.mar"]),
     ],
 )
 def test_models_are_paths_urls_or_below_the_storage(storage, names, uri, models):
+    (storage / "lr=1.mar").touch()
+
     def placed(texts):
         return [text.replace("STORAGE", str(storage)) for text in texts]
 
     assert models_of(placed(names), {"AIP_STORAGE_URI": placed([uri])[0]}) == placed(models)
+
+
+@pytest.mark.parametrize("name", ["=a.mar", "a="])
+def test_a_model_without_a_name_or_a_path_ends_the_start(storage, name):
+    with pytest.raises(StartupError, match="is empty"):
+        models_of([name], {"AIP_STORAGE_URI": str(storage)})
 
 
 @pytest.mark.parametrize(

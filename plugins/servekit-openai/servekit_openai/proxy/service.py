@@ -140,6 +140,6 @@ def named(body: bytes, model: str) -> bytes:
     """Return *body* with another *model*, and its other members unchanged."""
     try:
         members: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body  # the engine says what is wrong
     return msgspec.json.encode({**members, "model": model})

@@ -56,13 +56,24 @@ class Finding:
 
 
 def scan_directory(directory: Path) -> Iterator[Finding]:
-    """Yield the pickles in the files of *directory*, in the order of their names."""
-    for place, folders, names in os.walk(directory):
+    """Yield the pickles in the files of *directory*, in the order of their names.
+
+    Folders that are not looked into are findings, too.
+    """
+    unread: list[OSError] = []
+    for place, folders, names in os.walk(directory, onerror=unread.append):
         folders.sort()
         for name in sorted(names):
             path = Path(place, name)
             if path.is_file():
-                yield from scan_file(path, path.relative_to(directory).as_posix())
+                yield from scan_file(path, _relative(path, directory))
+        for path in (Path(place, name) for name in folders):
+            if path.is_symlink():
+                problem = "is a link to a folder, which is not looked into"
+                yield Finding(_relative(path, directory), problem=problem)
+    for error in unread:
+        place = _relative(Path(error.filename or directory), directory)
+        yield Finding(place, problem=f"cannot be read: {error.strerror}")
 
 
 def scan_file(path: Path, name: str = "") -> Iterator[Finding]:
@@ -142,21 +153,21 @@ def _scan_npy(file: IO[bytes], place: str) -> Iterator[Finding]:
 
 def _scan_zip(file: IO[bytes], place: str, depth: int) -> Iterator[Finding]:
     with zipfile.ZipFile(file) as packed:
-        for entry in packed.infolist():
-            if not entry.is_dir():
-                inner = f"{place}!{entry.filename}"
+        for entry in packed.infolist():  # folders, too: any entry can have content
+            inner = f"{place}!{entry.filename}"
 
-                def scan(entry: zipfile.ZipInfo = entry, inner: str = inner) -> Iterator[Finding]:
-                    with packed.open(entry) as member:
-                        yield from _scan_member(member, inner, depth)
+            def scan(entry: zipfile.ZipInfo = entry, inner: str = inner) -> Iterator[Finding]:
+                with packed.open(entry) as member:
+                    yield from _scan_member(member, inner, depth)
 
-                yield from _guarded(inner, scan)
+            yield from _guarded(inner, scan)
 
 
 def _scan_tar(file: IO[bytes], place: str, depth: int) -> Iterator[Finding]:
     with tarfile.open(fileobj=file, mode="r:") as packed:
         for entry in packed:
-            if entry.isfile() and (member := packed.extractfile(entry)):
+            is_file = entry.isreg() or entry.type not in tarfile.SUPPORTED_TYPES  # as in tarfile
+            if is_file and (member := packed.extractfile(entry)):
                 inner = f"{place}!{entry.name}"
                 yield from _scan_member(member, inner, depth)
 
@@ -208,6 +219,10 @@ def _is_tar(head: bytes) -> bool:
     except (tarfile.TarError, ValueError):
         return False
     return True
+
+
+def _relative(path: Path, directory: Path) -> str:
+    return path.relative_to(directory).as_posix()
 
 
 def _head(file: IO[bytes]) -> bytes:
