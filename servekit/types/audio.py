@@ -102,9 +102,12 @@ def write_audio(audio: Audio, media_type: str, bits: int = 16) -> bytes:
     ``[frames]`` is one channel.
 
     :param bits: of a sample in the file, 16 or 24.
-    :raises ValueError: they are not, or there are more channels than the format can hold.
+    :raises ValueError: they are not, or there are more channels than the format can hold, or
+        no frames for FLAC.
     """
     samples, rate = _checked(audio, MOST_CHANNELS[media_type])
+    if media_type == FLAC and not len(samples):
+        raise ValueError("samples of no frames, which FLAC cannot hold")
     levels = _levels(samples, bits)
     if media_type == WAV:
         return _wav_file(levels, rate, bits)
@@ -137,8 +140,11 @@ def _levels(samples: "np.ndarray[Any, Any]", bits: int) -> "np.ndarray[Any, Any]
         return samples.astype(np.int32) << (bits - 16)
     if not np.isfinite(samples).all():
         raise ValueError("samples that are NaN or infinite")
+    if samples.itemsize < 4:  # float16 holds no level beyond 65504
+        samples = samples.astype(np.float32)
     most = 1 << (bits - 1)
-    found: np.ndarray[Any, Any] = np.clip(np.rint(samples * float(most)), -most, most - 1)
+    levels = np.rint(np.clip(samples, -1, 1) * float(most))
+    found: np.ndarray[Any, Any] = np.minimum(levels, most - 1)
     return found.astype(np.int32)
 
 

@@ -20,8 +20,14 @@ from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.leaves import NotOfType
 from servekit.worker.inputs.media_leaf import MediaLeaf
 from servekit.worker.inputs.model_leaf import is_model, model_fields
-from servekit.worker.inputs.type_hints import is_union, members
-from servekit.worker.inputs.type_tree import element_type, fields_of, leaf_of, without_none
+from servekit.worker.inputs.type_hints import is_union, members, peeled
+from servekit.worker.inputs.type_tree import (
+    element_type,
+    entry_type,
+    fields_of,
+    leaf_of,
+    without_none,
+)
 
 __all__ = ["NO_RULES", "FormRules", "PartRule", "json_or_text", "signed_rules", "typed_rules"]
 
@@ -88,8 +94,8 @@ def typed_rules(type_: Any) -> FormRules:
         return FormRules(leaf.takes, alone=_rule(type_))
     if _is_file(element_type(type_)):
         return FormRules(alone=_rule(type_))
-    if typing.get_origin(type_) is dict:
-        return FormRules(others=_rule(typing.get_args(type_)[1]))
+    if (inner := entry_type(type_)) is not None:
+        return FormRules(others=_rule(inner))
     fields: dict[str, Any] = {}
     for member in members(type_):
         for name, field in (fields_of(member) or model_fields(member)).items():
@@ -157,8 +163,8 @@ def _is_file(type_: Any) -> bool:
 
 def _is_marked(type_: Any) -> bool:
     """Whether *type_*, or a member of it, is ``Text``."""
-    origin = typing.get_origin(type_)
-    if origin is typing.Annotated:
-        return any(isinstance(each, TextPart) for each in type_.__metadata__)
-    is_around = is_union(type_) or origin in (typing.Required, typing.NotRequired)
-    return is_around and any(map(_is_marked, typing.get_args(type_)))
+    if any(isinstance(each, TextPart) for each in getattr(type_, "__metadata__", ())):
+        return True
+    if (inner := peeled(type_)) is not type_:
+        return _is_marked(inner)
+    return is_union(type_) and any(map(_is_marked, typing.get_args(type_)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from servekit.mistakes import Mistake, mistake_of
 from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.leaves import NotOfType
-from servekit.worker.inputs.type_tree import MISSING, UNKNOWN, element_type, parts, without_none
+from servekit.worker.inputs.type_tree import MISSING, UNKNOWN, element_type, parts, type_for
 
 __all__ = ["mistakes"]
 
@@ -30,7 +30,7 @@ def _mistakes(path: str, value: Any, type_: Any) -> Iterator[Mistake]:
     if not found:
         return
     is_of_a_part = False
-    for part, inner, inner_type in _suspects(value, without_none(type_)):
+    for part, inner, inner_type in _suspects(value, type_for(value, type_)):
         for mistake in _mistakes(path + part, inner, inner_type):
             is_of_a_part = True
             yield mistake

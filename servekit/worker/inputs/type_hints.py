@@ -9,6 +9,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Callable,
     Collection,
     Generator,
     Iterable,
@@ -17,18 +18,23 @@ from collections.abc import (
     MutableSequence,
     Sequence,
 )
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 __all__ = [
     "MAPPING",
+    "QUALIFIERS",
     "ROWS",
     "bare",
     "batch_of",
     "element_of",
     "is_union",
     "members",
+    "once_for_each",
     "peeled",
     "shown_type",
+    "takes_none",
     "without_errors",
     "yielded_of",
 ]
@@ -39,7 +45,31 @@ UNSAID: Final = (None, Any, object, typing.Never, typing.NoReturn)
 LISTS: Final = (list, Sequence, MutableSequence, Collection, Iterable)
 ASYNC_ITERATORS: Final = (AsyncGenerator, AsyncIterator, AsyncIterable)
 ITERATORS: Final = (*LISTS, Generator, Iterator, *ASYNC_ITERATORS)
-AROUND: Final = (typing.Annotated, typing.Required, typing.NotRequired)
+#: what only the fields of a ``TypedDict`` have; Python 3.13 has one more
+QUALIFIERS: Final = tuple(
+    getattr(typing, name)
+    for name in ("Required", "NotRequired", "ReadOnly")
+    if hasattr(typing, name)
+)
+AROUND: Final = (typing.Annotated, typing.Final, *QUALIFIERS)
+#: members of a union that are in the place of a value
+NO_VALUES: Final = (None, types.NoneType, msgspec.UnsetType)
+
+T = TypeVar("T")
+
+
+def once_for_each(read: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Let *read* look at each type only once; again and again if its metadata have no hash."""
+    kept = functools.cache(read)
+
+    @functools.wraps(read)
+    def known(type_: Any) -> T:
+        try:
+            return kept(type_)
+        except TypeError:
+            return read(type_)
+
+    return known
 
 
 def bare(annotation: Any) -> Any:
@@ -66,11 +96,20 @@ def is_union(type_: Any) -> bool:
 
 
 def members(type_: Any) -> list[Any]:
-    """Return the bare types that *type_* may be, other than ``None``."""
+    """Return the bare types that *type_* may be, other than ``None`` and ``UNSET``."""
     type_ = bare(type_)
     if is_union(type_):
         return [member for each in typing.get_args(type_) for member in members(each)]
-    return [] if type_ in (None, types.NoneType) else [type_]
+    return [] if any(type_ is each for each in NO_VALUES) else [type_]
+
+
+@once_for_each
+def takes_none(type_: Any) -> bool:
+    """Whether *type_* is ``None``, or a union with it."""
+    type_ = bare(type_)
+    if is_union(type_):
+        return any(map(takes_none, typing.get_args(type_)))
+    return type_ is None or type_ is types.NoneType
 
 
 def batch_of(annotation: Any) -> Any:

@@ -5,14 +5,14 @@ import copy
 import dataclasses
 import typing
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
 
 from servekit.errors import ResultNotEncodable
 from servekit.types import File
-from servekit.worker.inputs.type_hints import bare, is_union, shown_type
+from servekit.worker.inputs.type_fields import hints_of, is_typed_dict
+from servekit.worker.inputs.type_hints import bare, is_union, once_for_each, shown_type
 from servekit.worker.inputs.type_tree import (
     MISSING,
     UNKNOWN,
@@ -36,16 +36,9 @@ class NotOfItsType(ResultNotEncodable):
         super().__init__(f"output: {kind} where the annotation says {shown}")
 
 
+@once_for_each
 def holds_media(type_: Any) -> bool:
     """Whether *type_* is a picture, a sound or a file, or contains one."""
-    try:
-        return _holds_media(type_)
-    except TypeError:  # its metadata cannot be hashed
-        return _holds_media.__wrapped__(type_)
-
-
-@cache
-def _holds_media(type_: Any) -> bool:
     return any(media_of(each) is not None for each in types_within(type_))
 
 
@@ -82,7 +75,7 @@ def _member(value: Any, union: Any) -> Any:
     for member in typing.get_args(union):
         media, type_ = media_of(member), bare(member)
         kind = media.type if media is not None else typing.get_origin(type_) or type_
-        kind = dict if typing.is_typeddict(kind) else kind
+        kind = dict if is_typed_dict(kind) else kind
         if isinstance(kind, type) and isinstance(value, kind):
             return member
     return Any
@@ -116,12 +109,12 @@ def _object(value: Any, type_: Any) -> Any:
     return made
 
 
-@cache
+@once_for_each
 def _fields_with_media(kind: Any) -> Sequence[tuple[str, Any]]:
     """Return names and types of the fields of a Struct or a dataclass that may hold media."""
     plain = typing.get_origin(kind) or kind
     if issubclass(plain, msgspec.Struct):
         types = {each.name: each.type for each in msgspec.structs.fields(kind)}
     else:
-        types = typing.get_type_hints(plain, include_extras=True)
+        types = hints_of(kind)
     return [(name, inner) for name, inner in types.items() if holds_media(inner)]

@@ -211,6 +211,7 @@ def test_the_bits_are_those_of_the_format():
     [
         pytest.param(np.array([0.5, -0.5]), [[0.5], [-0.5]], id="one channel, of doubles"),
         pytest.param(np.array([2.0, -7]), [[1 - 2**-15], [-1]], id="clipped"),
+        pytest.param(np.array([3e38, -3e38], np.float32), [[1 - 2**-15], [-1]], id="far beyond"),
         pytest.param(np.array([16384, -32768], np.int16), [[0.5], [-1]], id="int16"),
         pytest.param(np.zeros((0, 2), np.float16), [], id="silence of no length"),
     ],
@@ -240,6 +241,27 @@ def test_what_is_no_sound_is_the_error_of_the_service(samples, rate, accept):
     service = giving(Audio(samples, rate), Audio)
 
     assert answer(service, b"1", accept=accept)[0] == "ResultNotEncodable"
+
+
+@pytest.mark.parametrize("bits", [16, 24])
+@pytest.mark.parametrize("kind", ["wav", "flac"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_loudest_samples_of_any_float_stay_the_loudest(dtype, kind, bits):
+    samples = np.array([1, 0.99951171875, 0.5, -1], dtype)
+    type_ = Annotated[Audio, Format(f"audio/{kind}", bits=bits)]
+
+    found = read_audio(answer(giving(Audio(samples, 8000), type_), b"1")[1])
+
+    loudest = 1 - 2.0 ** (1 - bits)
+    assert found.samples[:, 0].tolist() == [loudest, 0.99951171875, 0.5, -1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_flac_without_frames_is_the_error_of_the_service_as_nothing_reads_it(dtype):
+    service = giving(Audio(np.zeros((0, 2), dtype), 8000), Audio)
+
+    assert answer(service, b"1", accept="audio/flac")[0] == "ResultNotEncodable"
+    assert answer(service, b"1", accept="audio/wav")[0] == "audio/wav"
 
 
 def test_flac_is_offered_only_where_it_can_be_written(monkeypatch):
