@@ -3,7 +3,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -12,12 +12,12 @@ import msgspec
 from servekit.errors import BootError
 from servekit.types.arrays import array_schema
 from servekit.types.formats import FORMAT, OutputFormat
+from servekit.worker.boot.definitions import OWN, Definitions, moved, referred
 from servekit.worker.inputs.annotations import BatchTypes
 from servekit.worker.inputs.media_leaf import LEAVES
 from servekit.worker.inputs.model_leaf import adapter_of, is_model
 from servekit.worker.inputs.type_tree import types_within
 from servekit.worker.outputs.declared_media import DeclaredMedia, media_of
-from servekit.worker.outputs.with_files import holds_media
 
 __all__ = ["signed_schema", "typed_schemas"]
 
@@ -31,27 +31,23 @@ def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], di
 
     :raises BootError: msgspec cannot tell the members of a union apart.
     """
+    known = Definitions()
     try:
-        inside = types_within(types.input), types_within(types.output)
-        models = ModelSchemas(*(list(filter(is_model, each)) for each in inside))
-
-        with _plain_defaults([*inside[0], *inside[1]]):
-            if not holds_media(types.output):
-                (given, got), definitions = _schemas([types.input, types.output], models)
-            else:
-                (given,), definitions = _schemas([types.input], models)
-                got, written = _output_schema(types.output, models, definitions)
-                definitions |= written
+        given = _schema(types.input, known)
+        got = _schema(types.output, known, are_outputs=True)
     except Exception as error:  # noqa: BLE001 - an annotation may raise anything
         reason = f"{str(error) or type(error).__name__}{types.place}"
         raise BootError(f"predict: its annotations cannot be described: {reason}") from None
-    return given, got, definitions | models.definitions
+    return given, got, known.found
 
 
-def _schemas(
-    types: Sequence[Any], models: "ModelSchemas", suffix: str = "", *, are_outputs: bool = False
-) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    """Return a schema for each of *types*, and what they refer to; its names end in *suffix*."""
+def _schema(type_: Any, known: Definitions, *, are_outputs: bool = False) -> Any:
+    """Return the schema of *type_*, and add to *known* what it refers to.
+
+    A type is described twice if it is read otherwise than written: a model may have other names
+    for its fields, and of media in outputs more is known.
+    """
+    models = _references(filter(is_model, types_within(type_)), known, are_outputs=are_outputs)
 
     def other(unknown: Any) -> dict[str, Any]:
         if are_outputs and (media := media_of(unknown)) is not None:
@@ -59,28 +55,18 @@ def _schemas(
         if unknown in LEAVES:
             return LEAVES[unknown].schema
         name = getattr(unknown, "__name__", str(unknown))
-        return models.references.get(unknown, {"description": name})
+        return {"$ref": models[unknown]} if unknown in models else {"description": name}
 
-    found, definitions = msgspec.json.schema_components(
-        types, ref_template=f"#/$defs/{{name}}{suffix}", schema_hook=other
-    )
-    definitions = {f"{name}{suffix}": _with_formats(each) for name, each in definitions.items()}
-    return tuple(map(_with_formats, found)), definitions
-
-
-def _output_schema(
-    output: Any, models: "ModelSchemas", known: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of an *output* with media, and what it refers to.
-
-    A type with media is described twice if inputs have it, too, as more is known of outputs.
-
-    :param known: what the schema of the input refers to.
-    """
-    (schema,), definitions = _schemas([output], models, are_outputs=True)
-    if any(known.get(name, each) != each for name, each in definitions.items()):
-        (schema,), definitions = _schemas([output], models, "-Output", are_outputs=True)
-    return schema, definitions
+    # msgspec describes dataclasses by itself, without the rules that pydantic has for them
+    by_pydantic = [model for model in models if dataclasses.is_dataclass(model)]
+    with _plain_defaults(by_pydantic):
+        (schema, *others), definitions = msgspec.json.schema_components(
+            [type_, *by_pydantic], ref_template=f"{OWN}{{name}}", schema_hook=other
+        )
+    kept = {each["$ref"]: models[model] for each, model in zip(others, by_pydantic, strict=True)}
+    schema, definitions = moved(_with_formats([schema, definitions]), kept)
+    moves = known.add(referred(schema, definitions), are_outputs=are_outputs)
+    return moved(schema, moves)
 
 
 def _with_formats(schema: Any) -> Any:
@@ -112,40 +98,37 @@ def signed_schema(tensors: Any) -> dict[str, Any]:
     return mapping if len(properties) > 1 else {"anyOf": [mapping, *properties.values()]}
 
 
-class ModelSchemas:
-    """The schemas of pydantic models: as they are read, and as they are written if that differs."""
-
-    def __init__(self, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
-        """Describe the models that are read, and those that are only written."""
-        self.definitions: dict[str, Any] = {}
-        self.references: dict[Any, dict[str, Any]] = {}
-        for model in inputs:
-            self._add(model, "validation", "")
-        for model in outputs:
-            if model not in self.references:
-                plain = _definitions(model, "serialization", "")
-                clash = any(
-                    self.definitions.get(name, each) != each for name, each in plain.items()
-                )
-                self._add(model, "serialization", "-Output" if clash else "")
-
-    def _add(self, model: Any, mode: str, suffix: str) -> None:
-        self.definitions |= _definitions(model, mode, suffix)
-        self.references[model] = {"$ref": f"#/$defs/{model.__name__}{suffix}"}
+def _references(models: Iterable[Any], known: Definitions, *, are_outputs: bool) -> dict[Any, str]:
+    """Return references to pydantic models, and add their schemas to *known*."""
+    found = {}
+    for model in models:
+        own, group = _described(model, are_outputs=are_outputs)
+        found[model] = known.add(group, are_outputs=are_outputs)[own]
+    return found
 
 
-def _definitions(model: Any, mode: str, suffix: str) -> dict[str, Any]:
-    schema = adapter_of(model).json_schema(ref_template=f"#/$defs/{{model}}{suffix}", mode=mode)
+def _described(model: Any, *, are_outputs: bool) -> tuple[str, dict[str, Any]]:
+    """Return the reference to a model, and its schema with those that it refers to.
+
+    msgspec writes the instances of dataclasses, without aliases.
+    """
+    schema = adapter_of(model).json_schema(
+        ref_template=f"{OWN}{{model}}",
+        mode="serialization" if are_outputs else "validation",
+        by_alias=not (are_outputs and dataclasses.is_dataclass(model)),
+    )
     inner: Mapping[str, Any] = schema.pop("$defs", {})
-    if schema.keys() != {"$ref"}:  # a model that contains itself is a reference only
-        inner = {model.__name__: schema, **inner}
-    return {f"{name}{suffix}": each for name, each in inner.items()}
+    if schema.keys() == {"$ref"}:  # a model that contains itself
+        return schema["$ref"], dict(inner)
+    name = model.__name__
+    while name in inner:  # it contains another model of this name
+        name += "-2"
+    return f"{OWN}{name}", {name: schema, **inner}
 
 
 @contextmanager
-def _plain_defaults(types: Iterable[Any]) -> Iterator[None]:
-    """Let msgspec describe the pydantic dataclasses among *types*: hide ``Field`` defaults."""
-    models = (type_ for type_ in types if is_model(type_) and dataclasses.is_dataclass(type_))
+def _plain_defaults(models: Iterable[Any]) -> Iterator[None]:
+    """Let msgspec describe dataclasses of pydantic: hide the defaults made by ``Field``."""
     fields = [field for model in models for field in dataclasses.fields(model)]
     infos = sys.modules["pydantic"].fields.FieldInfo if fields else ()
     defaults = [(field, field.default) for field in fields if isinstance(field.default, infos)]

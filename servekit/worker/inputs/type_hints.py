@@ -45,21 +45,21 @@ UNSAID: Final = (None, Any, object, typing.Never, typing.NoReturn)
 LISTS: Final = (list, Sequence, MutableSequence, Collection, Iterable)
 ASYNC_ITERATORS: Final = (AsyncGenerator, AsyncIterator, AsyncIterable)
 ITERATORS: Final = (*LISTS, Generator, Iterator, *ASYNC_ITERATORS)
-#: what only the fields of a ``TypedDict`` have; Python 3.13 has one more
+#: around types of the fields of a ``TypedDict``; Python 3.13 added the last one
 QUALIFIERS: Final = tuple(
     getattr(typing, name)
     for name in ("Required", "NotRequired", "ReadOnly")
     if hasattr(typing, name)
 )
 AROUND: Final = (typing.Annotated, typing.Final, *QUALIFIERS)
-#: members of a union that are in the place of a value
+#: members of a union that stand for a missing value
 NO_VALUES: Final = (None, types.NoneType, msgspec.UnsetType)
 
 T = TypeVar("T")
 
 
 def once_for_each(read: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Let *read* look at each type only once; again and again if its metadata have no hash."""
+    """Call *read* only once for each type, unless the metadata of the type cannot be hashed."""
     kept = functools.cache(read)
 
     @functools.wraps(read)

@@ -8,7 +8,7 @@ import sys
 import wave
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple, NewType, TypedDict
+from typing import Annotated, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import msgpack
 import msgspec
@@ -35,6 +35,7 @@ from tests.worker.worker_process import item
 JPEG = Annotated[Image, Format("image/jpeg", quality=60)]
 FLAC = Annotated[Audio, Format("audio/flac", bits=24)]
 PDF = Annotated[File, Format("application/pdf")]
+T = TypeVar("T")
 TONE = Audio(np.array([[0.5, -1.0], [0.25, 0.0]], np.float32), 8000)
 
 
@@ -300,6 +301,11 @@ class Pair(NamedTuple):
     right: JPEG
 
 
+@dataclass
+class Framed(Generic[T]):
+    held: T
+
+
 Picture = NewType("Picture", JPEG)
 
 
@@ -323,6 +329,7 @@ OUTPUTS = [
     (Card, Card(RED, "a"), {"image": "image/jpeg", "title": "a"}),
     (Clip, {"sound": TONE}, {"sound": "audio/flac"}),
     (Clip, {}, {}),
+    (Framed[JPEG], Framed(RED), {"held": "image/jpeg"}),
     (Pair, Pair(RED, RED), ["image/png", "image/jpeg"]),
     (Card | Literal["none"], Card(RED), {"image": "image/jpeg", "title": ""}),
     (Card | Literal["none"], "none", "none"),
