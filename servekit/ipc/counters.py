@@ -13,6 +13,7 @@ have exited.
 from __future__ import annotations
 
 import os
+import time
 from array import array
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Counters", "create_memory"]
 
-TRIES: Final = 100  #: to read while shares are merged, which takes less than a millisecond
+#: how long a reader waits for a merge, which takes less than a millisecond if nothing delays it
+MERGE_S: Final = 1.0
+PAUSE_S: Final = 0.0005  #: of a reader that waits
 
 
 def create_memory() -> int:
@@ -59,13 +62,17 @@ class Counters:
         return totals
 
     def _copy_shares(self) -> list[bytes]:
-        """Return the used part of each share, all from one moment between two merges."""
-        for _ in range(TRIES):
+        """Return the used part of each share, all from one moment between two merges.
+
+        A merge that does not end is one whose process was killed: the next parent ends it.
+        """
+        deadline = time.monotonic() + MERGE_S
+        while True:
             before = self._merges
             copies = [self._copy(number) for number in range(self._count)]
-            if before % 2 == 0 and before == self._merges:
-                break
-        return copies
+            if (before % 2 == 0 and before == self._merges) or time.monotonic() > deadline:
+                return copies
+            time.sleep(PAUSE_S)  # in a front-end gevent's: requests are answered meanwhile
 
     # ------------------------------------------------------------ for the process that forks them
 

@@ -102,6 +102,25 @@ def test_who_reads_meanwhile_never_sees_less(counters):
     assert counters.read()[*KEY, "more"] == [201.0]
 
 
+def test_who_reads_waits_for_a_merge_that_is_held_up(counters, monkeypatch):
+    counters.merge(count(counters, 1.0))
+    seen = []
+    reader = threading.Thread(target=lambda: seen.append(counters.read()[*KEY, "more"]))
+
+    def write(number, offset, numbers):
+        written(number, offset, numbers)
+        if numbers == [2.0]:  # the sum is written, the share is not cleared yet
+            reader.start()
+            reader.join(0.1)
+
+    written = counters._write
+    monkeypatch.setattr(counters, "_write", write)
+    counters.merge(count(counters, 1.0))
+    reader.join(60)
+
+    assert seen == [[2.0]]
+
+
 def test_where_there_is_no_room_counting_goes_on(counters, monkeypatch, caplog):
     for module in ("counter_share", "counters"):
         monkeypatch.setattr(f"servekit.ipc.{module}.SHARE", 4096)

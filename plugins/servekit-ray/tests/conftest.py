@@ -18,8 +18,11 @@ from servekit.errors import StartupError
 #: busy machine; -1: there is no such port
 PORTS = ("metrics_agent_port", "dashboard_agent_listen_port", "metrics_export_port")
 #: a driver waits for ever if its first workers have not registered by then (a minute); a node that
-#: leaves checks of its health unanswered for so long (10 s) is lost, and with it its GPUs
+#: leaves checks of its health unanswered for so long (10 s) is lost, and with it its GPUs; a proxy
+#: of Ray Serve that is not ready by then (5 s) is killed, and who waits for it is not told
 PATIENCE = {
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "300",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_health_check_timeout_ms": "60000",
 }

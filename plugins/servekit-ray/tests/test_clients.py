@@ -133,7 +133,9 @@ def serve_port(deployment):
 
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
-    serve.start(http_options={"port": port})
+    with pytest.MonkeyPatch.context() as patch:  # a busy machine exceeds the minute
+        patch.setattr("ray.serve._private.api.HTTP_PROXY_TIMEOUT", 300)
+        serve.start(http_options={"port": port})
     serve.run(ingress({"name": "servekit"}), route_prefix="/")
     yield port
     serve.shutdown()
