@@ -19,8 +19,10 @@ from servekit.errors import StartupError
 PORTS = ("metrics_agent_port", "dashboard_agent_listen_port", "metrics_export_port")
 #: a driver waits for ever if its first workers have not registered by then (a minute); a node that
 #: leaves checks of its health unanswered for so long (10 s) is lost, and with it its GPUs; a proxy
-#: of Ray Serve that is not ready by then (5 s) is killed, and who waits for it is not told
+#: of Ray Serve that is not ready by then (5 s) is killed, and who waits for it is not told; workers
+#: of Ray have a niceness of 15: next to other tests they would get a thirtieth of a core
 PATIENCE = {
+    "RAY_worker_niceness": "0",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "300",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
     "RAY_worker_register_timeout_seconds": "600",
