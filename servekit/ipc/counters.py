@@ -27,7 +27,7 @@ __all__ = ["Counters", "create_memory"]
 
 #: how long a reader waits for a merge, which takes less than a millisecond if nothing delays it
 MERGE_S: Final = 1.0
-PAUSE_S: Final = 0.0005  #: of a reader that waits
+PAUSE_S: Final = 0.0005  #: until the reader tries again
 
 
 def create_memory() -> int:

@@ -66,7 +66,7 @@ def modules_below(home: Path) -> Iterable[tuple[str, ast.Module]]:
 def listed(tree: ast.Module, trees: Mapping[str, ast.Module]) -> list[str]:
     """Return the ``__all__`` of a module, which it may have from another one."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return ast.literal_eval(node.value)
         if isinstance(node, ast.ImportFrom) and "__all__" in {alias.name for alias in node.names}:
             return listed(trees[node.module], trees)

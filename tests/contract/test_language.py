@@ -78,23 +78,18 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each string with more than one word that is not a docstring."""
+    """Yield line and text of each docstring, and of each other string of more than one word."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, "... " + " ".join(node.value.split())
-
-
-def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each docstring."""
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
+        elif isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
             yield node.body[0].lineno, " ".join(text.split())
 
 
 def in_source(source: str) -> set[str]:
     """Return ``line: idiom`` for everything odd in *source*."""
     tree = ast.parse(source)
-    texts = [*comments(source), *strings(tree), *docstrings(tree)]
+    texts = [*comments(source), *strings(tree)]
     odd = {(line, match[0].lower()) for line, text in texts for match in ALL.finditer(text)}
     clipped = {
         (line, f"{match[0].strip().lower()} ... at the beginning")

@@ -33,7 +33,7 @@ from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 GZIP = coding("gzip")
 MAX_BODY = 2**20
 NOISE = os.urandom(300_000)  #: stays as large as it is
-BOMB = gzip.compress(bytes(200 * MAX_BODY), 9)
+BOMB = gzip.compress(bytes(20 * MAX_BODY), 9)
 HEADER = "Content-Encoding: gzip"
 
 

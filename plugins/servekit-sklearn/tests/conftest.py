@@ -3,9 +3,7 @@
 
 import logging
 
-import joblib
 import pytest
-from servekit_sklearn.service import SklearnService
 
 from servekit import Context
 
@@ -13,8 +11,9 @@ from servekit import Context
 @pytest.fixture
 def load(tmp_path):
     """Return ``load(model, **options)``: *model* saved, and a service that has loaded it."""
-
-    from skops import io  # slow: it imports all of sklearn
+    import joblib  # here, for tests of other plugins: to import sklearn takes seconds
+    from servekit_sklearn.service import SklearnService
+    from skops import io
 
     def save_and_load(model=None, *, suffix=".joblib", signature=None, threads=1, **options):
         if model is not None:
