@@ -7,7 +7,6 @@ A plugin that cannot be imported is reported by name, and the others are used wi
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
@@ -19,6 +18,8 @@ from servekit.errors import PluginError
 from servekit.extension.archives import ACCEPT_GROUP
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from msgspec import Struct
 
     from servekit.settings import Settings
@@ -68,11 +69,11 @@ class PluginManager(HookManager):
             raise PluginError(str(error)) from error
         return registered
 
-    def _load(self, point: EntryPoint) -> InstalledPlugin:
+    def _load(self, point: "EntryPoint") -> InstalledPlugin:
         found = super()._load(point)
         if "accept_archive" not in found.hooks:
             return found
-        if point.name in {each.name for each in entry_points(group=ACCEPT_GROUP)}:
+        if point.name in self.points.select(group=ACCEPT_GROUP).names:
             return found
         self.unregister(name=point.name)
         problem = f"implements accept_archive, but is not named in the group {ACCEPT_GROUP}"

@@ -23,7 +23,13 @@ MAX_DESCRIPTORS = 8
 #: by the module whose ``main`` is run, what it imports when it has begun
 IMPORTS = {
     "servekit.frontend": [],
-    "servekit.worker": ["servekit.worker.boot.loading"],
+    "servekit.worker": [
+        "asyncio",
+        "numpy",
+        "servekit.worker.boot.loading",
+        "servekit.worker.serving.async_server",
+        "servekit.worker.serving.stream_server",
+    ],
 }
 
 

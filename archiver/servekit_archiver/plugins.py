@@ -6,7 +6,7 @@ A plugin that cannot be imported is reported by name, and the others are used wi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Final
 
@@ -35,11 +35,19 @@ class InstalledPlugin:
     """A plugin that is built in, or an entry point of the group ``servekit``, imported or not."""
 
     name: str
-    distribution: str  #: ``servekit-onnx 0.1.0``
+    origin: Distribution | str | None  #: a default plugin has none that is installed by itself
     module: object | None  #: ``None`` if it failed to import
     error: str = ""
     hooks: tuple[str, ...] = ()
     is_builtin: bool = False
+
+    @property
+    def distribution(self) -> str:
+        """``servekit-onnx 0.1.0``, from the package's metadata: read only where it is shown."""
+        if isinstance(self.origin, Distribution):
+            metadata = self.origin.metadata
+            return f"{metadata['Name']} {metadata['Version']}"
+        return self.origin or "unknown"
 
 
 class HookManager(pluggy.PluginManager):
@@ -57,11 +65,11 @@ class HookManager(pluggy.PluginManager):
 
         One that fails is in ``installed`` only.
         """
-        points = sorted(entry_points(group=group), reverse=True)  # the last one is called first
+        self.points = entry_points()  # all: each call reads what every distribution declares
+        points = sorted(self.points.select(group=group), reverse=True)  # the last is called first
         self.installed = [self._load(point) for point in points][::-1]
 
     def _load(self, point: EntryPoint) -> InstalledPlugin:
-        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
         try:
             module = point.load()
             self.register(module, point.name)
@@ -69,8 +77,8 @@ class HookManager(pluggy.PluginManager):
             cause = error.__cause__
             kind = type(cause if isinstance(cause, pluggy.PluginValidationError) else error)
             reason = f"{kind.__name__}: {error}"
-            return InstalledPlugin(point.name, distribution, None, reason)
-        return InstalledPlugin(point.name, distribution, module, hooks=self.hooks_of(module))
+            return InstalledPlugin(point.name, point.dist, None, reason)
+        return InstalledPlugin(point.name, point.dist, module, hooks=self.hooks_of(module))
 
     def hooks_of(self, plugin: object) -> tuple[str, ...]:
         """Return the names of the hooks that *plugin* implements."""

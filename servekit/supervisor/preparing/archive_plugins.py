@@ -82,19 +82,16 @@ def judges(required: Sequence[str]) -> "HookManager":
 
     :raises PluginError: one of *required* is not installed, or is a judge and broken.
     """
-    from importlib.metadata import entry_points
-
     from servekit_archiver.plugins import HookManager
 
     from servekit import hookspecs
 
-    installed = {
-        point.name for group in (ACCEPT_GROUP, "servekit") for point in entry_points(group=group)
-    }
-    if missing := [name for name in required if name not in installed]:
-        raise PluginError(f"plugin {missing[0]} is required and not installed")
     manager = HookManager(hookspecs)
     manager.discover(ACCEPT_GROUP)
+    groups = (ACCEPT_GROUP, "servekit")
+    installed = {point.name for group in groups for point in manager.points.select(group=group)}
+    if missing := [name for name in required if name not in installed]:
+        raise PluginError(f"plugin {missing[0]} is required and not installed")
     for plugin in manager.installed:
         if plugin.error and plugin.name in required:
             raise PluginError(f"plugin {plugin.name} is required and broken: {plugin.error}")
