@@ -7,6 +7,7 @@ there is shown by the tests that start a server.
 """
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ MAX_REQUEST_BYTES = 64 * 1024
 MAX_DESCRIPTORS = 8
 #: by the module whose ``main`` is run, what it imports when it has begun
 IMPORTS = {
-    "servekit.frontend": [],
+    "servekit.frontend": ["gunicorn.glogging"],
     "servekit.worker": [
         "asyncio",
         "numpy",
@@ -174,4 +175,5 @@ if __name__ == "__main__":
     for module in IMPORTS[sys.argv[1]]:
         import_module(module)
     create_plugin_manager()  # which imports the plugins that are installed
+    gc.freeze()  # what is forked collects only its own garbage
     serve(socket.socket(fileno=int(sys.argv[2])))
