@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Http2Connection"]
 
 LINGER_BYTES = 262_144  #: read and thrown away after the end, so that the client sees why
-BUSY_S = 1.0  #: how long a connection with requests has to become idle, before it is asked to leave
+BUSY_S = 1.0  #: how long a connection has to become idle, before its client may be asked to leave
 GOODBYE_S = 1.0  #: how long the client has to read the first GOAWAY
 
 #: reason of the timeout: the rest of a frame, room for pending data, responses, a request
@@ -46,6 +46,7 @@ class Http2Connection:
         "_input",
         "_is_behind",
         "_is_over",
+        "_opened_before",
         "_output",
         "_peer",
         "_socket",
@@ -68,8 +69,9 @@ class Http2Connection:
         self.is_closed = False
         self._is_over = False  #: no response is sent any more
         self._is_behind = False  #: frames that have arrived wait for a time slice
-        self._goodbye_at = 0.0  #: when the client is asked to leave, if it stays busy
-        self._has_asked = False  #: it was
+        self._goodbye_at = 0.0  #: when the client may be asked to leave, or was
+        self._opened_before = 0  #: its last stream when the server began to stop
+        self._has_asked = False  #: the client was asked to leave
         self._state = READING
         self._input = SocketReader(sock, host.loop, self)
 
@@ -175,26 +177,33 @@ class Http2Connection:
 
         When no request is in progress, one GOAWAY names the last stream that was answered; the
         client may repeat later ones elsewhere. Clients that use ``h2`` cannot read a response after
-        a GOAWAY, so a busy connection has a moment to become idle. Then a first GOAWAY asks the
-        client to leave, and a second one names the last stream that is answered, with those that it
-        sent before it read the first (RFC 9113 6.8). Closing would drop what the kernel has not
-        sent yet. So the connection ends when the client closes it, or when its timeout passes; at
-        once only if it was idle and the kernel has sent everything.
+        a GOAWAY, so a connection with requests has as long as they take. Only a client that opens
+        more streams meanwhile is asked to leave by a first GOAWAY, and a second one names the last
+        stream that is answered, with those that it sent before it read the first (RFC 9113 6.8).
+        Closing would drop what the kernel has not sent yet. So the connection ends when the client
+        closes it, or when its timeout passes; at once only if it was idle and the kernel has sent
+        everything.
         """
         if self._is_over:
             if self._state == IDLE and not self._output.count_held():
                 self.close()
             return
-        if self._streams.is_done and not self._is_behind and not self._frames.is_midway:
-            self._streams.say_last()
+        streams = self._streams
+        if streams.is_done and not self._is_behind and not self._frames.is_midway:
+            streams.say_last()
         elif not self._goodbye_at:
-            self._goodbye_at = now + BUSY_S
-        elif now >= self._goodbye_at + GOODBYE_S:
-            self._streams.say_last()
-        elif now >= self._goodbye_at and not self._has_asked:
-            self._has_asked = True
-            self._streams.say_goodbye()
+            self._goodbye_at, self._opened_before = now + BUSY_S, streams.last_opened
+        elif self._has_asked:
+            if now >= self._goodbye_at + GOODBYE_S:
+                streams.say_last()
+        elif now >= self._goodbye_at and self._does_not_wait():
+            self._goodbye_at, self._has_asked = now, True
+            streams.say_goodbye()
         self._set_timeout()
+
+    def _does_not_wait(self) -> bool:
+        """Whether the client does not just wait for the responses to its requests."""
+        return not self._streams.exchanges or self._streams.last_opened > self._opened_before
 
     def _fail(self, code: ErrorCodes) -> None:
         """Send no more responses, say why, and close."""

@@ -86,7 +86,12 @@ class Streams:
     @property
     def is_done(self) -> bool:
         """Whether it has answered every request, and at least one."""
-        return not self.exchanges and self._protocol.has_seen(1)
+        return not self.exchanges and self.last_opened > 0
+
+    @property
+    def last_opened(self) -> int:
+        """The last stream that the client has opened; 0 if there was none."""
+        return self._protocol.highest_inbound_stream_id
 
     # ------------------------------------------------------------ frames
 

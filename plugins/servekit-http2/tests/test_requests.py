@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
@@ -339,19 +340,22 @@ def test_drain_answers_what_was_asked_and_says_what_was_the_last(start):
         next_batch(front_end.worker)
         front_end.publish(is_draining=True)
         front_end.process.terminate()
-        assert peer.wait_for(GoAwayFrame).last_stream_id == 2**31 - 1
-        peer.post(3, b"3")  # crossed the goodbye on its way
+        warning, sent = open_more(peer)
+        assert warning.last_stream_id == 2**31 - 1
+        crossed = sent[-1] + 2  # crossed the goodbye on its way
+        peer.post(crossed, b"3")
         ping = peer.wait_for(PingFrame)
         peer.send(flagged(PingFrame(0, ping.opaque_data), "ACK"))
         last = peer.wait_for(GoAwayFrame)
-        peer.post(5, b"5")
-        assert (last.last_stream_id, last.error_code) == (3, NO_ERROR)
-        assert peer.reset_code(5) == REFUSED_STREAM
+        peer.post(crossed + 2, b"5")
+        assert (last.last_stream_id, last.error_code) == (crossed, NO_ERROR)
+        assert peer.reset_code(crossed + 2) == REFUSED_STREAM
 
         front_end.worker.is_holding = False
         front_end.worker.release()
 
-        assert [answer[2] for answer in peer.answers(1, 3)] == [b"1", b"3"]
+        answers = peer.answers(1, *sent, crossed)
+        assert [answer[2] for answer in answers] == [b"1", *[b"2"] * len(sent), b"3"]
         with pytest.raises(EOFError):
             peer.next_frame()
     assert front_end.process.wait(WAIT_S) == 0
@@ -371,9 +375,6 @@ def test_drain_waits_until_the_last_answer_has_left_the_kernel(start):
         next_batch(front_end.worker)
         front_end.publish(is_draining=True)
         front_end.process.terminate()
-        ping = peer.wait_for(PingFrame)
-        peer.send(flagged(PingFrame(0, ping.opaque_data), "ACK"))
-        peer.wait_for(GoAwayFrame)
         front_end.worker.release()
         peer.wait_for(HeadersFrame, 1)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -384,6 +385,7 @@ def test_drain_waits_until_the_last_answer_has_left_the_kernel(start):
             got += len(frame.data)
             peer.make_room(len(frame.data), 0)
         assert got + len(frame.data) == 300_000
+        assert peer.wait_for(GoAwayFrame).last_stream_id == 1
         with pytest.raises(EOFError):
             peer.next_frame()
     assert front_end.process.wait(WAIT_S) == 0
@@ -417,6 +419,45 @@ def test_httpx_loses_no_request_when_a_server_stops(start):
         answers = [client.post(url, content=b"1") for _ in range(20)]
 
     assert {(answer.status_code, answer.content) for answer in answers} == {(200, b"1")}
+
+
+def test_drain_waits_for_the_answer_of_a_client_that_sends_nothing_else(start):
+    """However long it takes: clients that use ``h2`` could not read it after a GOAWAY."""
+    front_end = start()
+    front_end.worker.is_holding = True
+    with front_end.connect() as busy, front_end.connect() as waiting:
+        busy, waiting = Peer(busy), Peer(waiting)
+        busy.post(1, b"1")
+        waiting.post(1, b"1")
+        front_end.publish(is_draining=True)
+        front_end.process.terminate()
+        open_more(busy)  # takes as long as a client has that is not waiting
+        front_end.worker.is_holding = False
+        front_end.worker.release()
+        frames = list(iter_frames(waiting))
+
+    assert GoAwayFrame not in {type(frame) for frame in frames[:-1]}
+    assert b"".join(frame.data for frame in frames if isinstance(frame, DataFrame)) == b"1"
+    assert (type(frames[-1]), frames[-1].last_stream_id) == (GoAwayFrame, 1)
+
+
+def open_more(peer):
+    """Post ``2`` again and again until the server says goodbye; return that, and the streams."""
+    stream_ids, pause, deadline = [], threading.Event(), monotonic() + WAIT_S
+    while monotonic() < deadline:
+        stream_ids.append(stream_ids[-1] + 2 if stream_ids else 3)
+        peer.post(stream_ids[-1], b"2")
+        ping = PingFrame(0, b"%8d" % stream_ids[-1])
+        peer.send(ping)
+        while not is_answer(frame := peer.next_frame(), ping):
+            if isinstance(frame, GoAwayFrame):
+                return frame, stream_ids
+        pause.wait(0.1)
+    pytest.fail("the server does not say goodbye")
+
+
+def is_answer(frame, ping):
+    return isinstance(frame, PingFrame) and frame.opaque_data == ping.opaque_data
 
 
 def iter_frames(peer):
