@@ -234,6 +234,7 @@ def test_what_a_module_leaves_running_holds_nobody_up(say, model, tmp_path):
     [
         pytest.param("1 / 0", "ZeroDivisionError: division by zero (service.py:1)", id="raises"),
         pytest.param("raise SystemExit(7)", "SystemExit: 7 (service.py:1)", id="exits"),
+        pytest.param("import os; os._exit(0)", "cannot be imported", id="ends the process"),
         pytest.param(
             "Typed = 3", "service:Typed: 3 is not a subclass of servekit.Service", id="no service"
         ),

@@ -118,7 +118,7 @@ def import_services(path: Path, manifest: Manifest, cache_dir: str | None) -> di
         env=worker_environment(os.environ, usable_cores(), variables),
         check=False,
     )
-    if done.returncode:
+    if done.returncode or not done.stdout:  # code may exit with 0
         raise StartupError(f"{path}: its service cannot be imported")
     return msgspec.json.decode(done.stdout, type=dict[str, Interface])
 
