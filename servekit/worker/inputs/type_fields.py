@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of Structs, dataclasses, TypedDicts and NamedTuples, generic ones among them."""
+"""The fields of Structs, dataclasses, attrs classes, TypedDicts and NamedTuples, generic or not."""
 
 import dataclasses
 import inspect
@@ -11,7 +11,14 @@ import msgspec
 
 from servekit.worker.inputs.type_hints import QUALIFIERS, once_for_each
 
-__all__ = ["Fields", "fields_in_order", "hints_of", "is_typed_dict", "known_fields"]
+__all__ = [
+    "Fields",
+    "fields_in_order",
+    "hints_of",
+    "is_struct_like",
+    "is_typed_dict",
+    "known_fields",
+]
 
 
 class Fields(NamedTuple):
@@ -35,6 +42,8 @@ def known_fields(type_: Any) -> Fields:
         return NO_FIELDS if kind.__struct_config__.array_like else _of_struct(type_, kind)
     if is_typed_dict(kind):
         return _of_typed_dict(type_, kind)
+    if hasattr(kind, "__attrs_attrs__"):
+        return _of_attrs(type_, kind)
     return _of_dataclass(type_, kind) if dataclasses.is_dataclass(kind) else NO_FIELDS
 
 
@@ -51,6 +60,12 @@ def fields_in_order(type_: Any) -> Sequence[Any]:
     tag = kind.__struct_config__.tag
     types = [field.type for field in msgspec.structs.fields(type_)]
     return types if tag is None else [type(tag), *types]
+
+
+def is_struct_like(kind: type) -> bool:
+    """Whether *kind* is a Struct, a dataclass or an attrs class."""
+    is_struct = issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind)
+    return is_struct or hasattr(kind, "__attrs_attrs__")
 
 
 def is_typed_dict(type_: Any) -> bool:
@@ -96,6 +111,15 @@ def _of_dataclass(type_: Any, kind: Any) -> Fields:
     fields = [field for field in dataclasses.fields(kind) if field.init]
     required = {field.name for field in fields if field.default is field.default_factory is no}
     types = {field.name: hints[field.name] for field in fields}
+    return Fields(types, required, forbids_others=False)
+
+
+def _of_attrs(type_: Any, kind: Any) -> Fields:
+    from attrs import NOTHING  # the package of the class
+
+    hints, fields = hints_of(type_), kind.__attrs_attrs__
+    types = {field.name: hints[field.name] for field in fields}
+    required = {field.name for field in fields if field.default is NOTHING}
     return Fields(types, required, forbids_others=False)
 
 

@@ -2,7 +2,6 @@
 """Outputs with files in the place of their media: what JSON and msgpack can hold."""
 
 import copy
-import dataclasses
 import typing
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import msgspec
 
 from servekit.errors import ResultNotEncodable
 from servekit.types import File
-from servekit.worker.inputs.type_fields import hints_of, is_typed_dict
+from servekit.worker.inputs.type_fields import hints_of, is_struct_like, is_typed_dict
 from servekit.worker.inputs.type_hints import bare, is_union, once_for_each, shown_type
 from servekit.worker.inputs.type_tree import (
     MISSING,
@@ -65,7 +64,7 @@ def with_files(value: Any, type_: Any) -> Any:
         return _list(value, type_)
     if isinstance(value, dict):
         return _mapping(value, type_)
-    if isinstance(value, msgspec.Struct) or dataclasses.is_dataclass(value):
+    if is_struct_like(type(value)):
         return _object(value, type_)
     return value
 
@@ -111,7 +110,7 @@ def _object(value: Any, type_: Any) -> Any:
 
 @once_for_each
 def _fields_with_media(kind: Any) -> Sequence[tuple[str, Any]]:
-    """Return names and types of the fields of a Struct or a dataclass that may hold media."""
+    """Return names and types of the fields of *kind* that may hold media."""
     plain = typing.get_origin(kind) or kind
     if issubclass(plain, msgspec.Struct):
         types = {each.name: each.type for each in msgspec.structs.fields(kind)}

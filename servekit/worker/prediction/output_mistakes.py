@@ -72,6 +72,8 @@ def _parts(value: Any) -> Iterator[OutputPart]:
         yield from _fields(value, [field.name for field in msgspec.structs.fields(value)])
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _fields(value, [field.name for field in dataclasses.fields(value)])
+    elif fields := getattr(type(value), "__attrs_attrs__", ()):
+        yield from _fields(value, [field.name for field in fields])
 
 
 def _fields(value: Any, names: list[str]) -> Iterator[OutputPart]:

@@ -14,6 +14,7 @@ from typing import (
     TypeVar,
 )
 
+import attrs
 import msgspec
 import numpy as np
 import pytest
@@ -48,6 +49,12 @@ class Box(Generic[T]):
 @dataclasses.dataclass
 class Boxes(Box[list[T]], Generic[T]):
     more: dict[str, T] = dataclasses.field(default_factory=dict)
+
+
+@attrs.define
+class Holder(Generic[T]):
+    item: "T"
+    files: list[File] = attrs.Factory(list)
 
 
 class Entry(TypedDict, Generic[T]):
@@ -114,6 +121,8 @@ def shown(value):
         return [shown(each) for each in value]
     if isinstance(value, BaseModel):
         return value.model_dump()
+    if attrs.has(type(value)):
+        return shown(attrs.asdict(value, recurse=False))
     fields = getattr(value, "__struct_fields__", getattr(value, "__dataclass_fields__", ()))
     held = ((name, getattr(value, name)) for name in fields)
     return {name: shown(each) for name, each in held if each is not UNSET} or value
@@ -136,6 +145,8 @@ GENERIC = [
     (Box[Vector], {"item": [1]}, {"item": [F, 1.0], "name": ""}),
     (Boxes[Vector], {"item": [[1]], "more": {"a": [2]}},
      {"item": [[F, 1.0]], "name": "", "more": {"a": [F, 2.0]}}),
+    (Holder[Vector], {"item": [1]}, {"item": [F, 1.0], "files": []}),
+    (Holder[Model], {"item": {"x": 1}, "files": [FILE]}, {"item": {"x": 1}, "files": ["a"]}),
     (Entry[Vector], {"item": [1]}, {"item": [F, 1.0]}),
     (Pair[Vector], [[1], "a"], [[F, 1.0], "a"]),
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
+import attrs
 import msgpack
 import msgspec
 import numpy as np
@@ -301,6 +302,12 @@ class Pair(NamedTuple):
     right: JPEG
 
 
+@attrs.frozen
+class Poster:
+    image: JPEG
+    title: str = ""
+
+
 @dataclass
 class Framed(Generic[T]):
     held: T
@@ -327,6 +334,8 @@ OUTPUTS = [
     (list[Image], [RED, RED], ["image/png"] * 2),
     (set[FLAC], {TONE}, ["audio/flac"]),
     (Card, Card(RED, "a"), {"image": "image/jpeg", "title": "a"}),
+    (Poster, Poster(RED, "a"), {"image": "image/jpeg", "title": "a"}),
+    (Poster | None, Poster(RED), {"image": "image/jpeg", "title": ""}),
     (Clip, {"sound": TONE}, {"sound": "audio/flac"}),
     (Clip, {}, {}),
     (Framed[JPEG], Framed(RED), {"held": "image/jpeg"}),
