@@ -53,7 +53,9 @@ define PYTEST
 	@free=$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1); \
 	test "$${free:-0}" -gt 4000000 && ! grep -q " /dev/shm .*noexec" /proc/mounts && in=/dev/shm || in=$${TMPDIR:-/tmp}; \
 	base=$$(mktemp -d $$in/XXXXXX) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
-		--basetemp=$$base/t $(1); status=$$?; rm -rf $$base; exit $$status
+		--basetemp=$$base/t $(1); status=$$?; \
+	test $$status != 1 -o -z "$(ALONE)" || { $(ALONE) $(BIN)/python --basetemp=$$base/t; status=$$?; }; \
+	rm -rf $$base; exit $$status
 endef
 
 test: install lint

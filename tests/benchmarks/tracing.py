@@ -31,12 +31,12 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 #: hides other plugins, so that nothing else asks for events
 HIDING: Final = """
 import importlib.metadata as metadata, os
-found, kept = metadata.entry_points, os.environ["BENCH_PLUGINS"].split(",")
-def entry_points(**wanted):
+select, kept = metadata.EntryPoints.select, os.environ["BENCH_PLUGINS"].split(",")
+def select_kept(points, **wanted):
     return metadata.EntryPoints(
-        each for each in found(**wanted) if wanted.get("group") != "servekit" or each.name in kept
+        each for each in select(points, **wanted) if each.group != "servekit" or each.name in kept
     )
-metadata.entry_points = entry_points
+metadata.EntryPoints.select = select_kept
 """
 
 

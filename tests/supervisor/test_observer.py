@@ -68,15 +68,16 @@ class S(Service):
 ALONE = """
 from importlib import metadata
 
-found = metadata.entry_points
+select = metadata.EntryPoints.select
 
-def entry_points(**wanted):
-    points = found(**wanted)
-    if wanted.get("group") != "servekit":
-        return points
-    return metadata.EntryPoints(each for each in points if each.name == "told")
+def select_alone(points, **wanted):
+    return metadata.EntryPoints(
+        each
+        for each in select(points, **wanted)
+        if each.group != "servekit" or each.name == "told"
+    )
 
-metadata.entry_points = entry_points
+metadata.EntryPoints.select = select_alone
 """
 
 

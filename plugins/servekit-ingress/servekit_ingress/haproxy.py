@@ -50,6 +50,11 @@ frontend {name}
 
 backend {name}_servers
 """
+#: many clients send the body after the header section, in another packet
+WHOLE = """\
+    # only what has arrived in full can be sent again
+    option http-buffer-request
+"""
 WHEN = {
     False: ("if it has not reached the first", "conn-failure"),
     True: ("if the first is gone or cannot answer now", "conn-failure empty-response 503"),
@@ -71,6 +76,8 @@ def _parts(options: IngressOptions, nodes: Sequence[NodeAddress]) -> Iterator[st
         idle_s=IDLE_S,
     )
     yield PROXY.format(name="http", listen=options.listen, protocol="")
+    if options.repeats:
+        yield WHOLE
     for node in nodes:
         yield f"    server {_name(node)} {node} check\n"
     if options.grpc_port:
