@@ -26,12 +26,22 @@ class ManifestError(ArchiveError):
     """A manifest breaks its rules. Every problem is listed, not just the first."""
 
     def __init__(self, problems: Iterable[str], source: str = "manifest") -> None:
-        self.problems: list[str] = list(problems)  #: each names the key, the value and the limit
+        #: each names the key, the value and the limit
+        self.problems: list[str] = [*map(_one_line, problems)]
         self.source = source  #: the file the problems are in
         super().__init__(self.problems, source)
 
     def __str__(self) -> str:
         return f"{self.source}: {'; '.join(self.problems)}"
+
+
+def _one_line(problem: str) -> str:
+    """Return *problem* with escapes for what is not drawn: it may quote a stranger's manifest."""
+    if problem.isprintable():
+        return problem
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in problem
+    )
 
 
 class NotRecognised(ArchiveError):

@@ -507,6 +507,17 @@ def test_any_value_in_a_table_is_taken_or_refused(table, key, value):
     assert isinstance(found, Manifest) or all(line.isprintable() for line in found)
 
 
+def test_problems_quote_no_character_that_a_terminal_obeys():
+    stages = {
+        name: {"service": "onnx"} for name in ("a\nforged: line", "\x1b[2J", "\u202e", "\ud800")
+    }
+
+    found = check({"name": "a", "stages": stages, "pipeline": ["b"]})
+
+    assert any("pipeline[0].stage: 'b' is not a stage" in line for line in found)
+    assert all(line.isprintable() for line in found)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_any_bytes_are_refused_and_nothing_else(text):
