@@ -9,7 +9,9 @@ __all__ = ["Mistake", "mistake_of"]
 #: a path such as ``.points[3].x``, and what is wrong there
 Mistake = tuple[str, str]
 
-LOCATED: Final = re.compile(r"(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+LOCATED: Final = re.compile(
+    r"(?P<message>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL
+)
 NAMED: Final = re.compile(
     r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`"
 )
@@ -24,4 +26,5 @@ def mistake_of(error: Exception) -> Mistake:
     if named := NAMED.fullmatch(message):
         return f"{path}.{named['field']}", WHAT[named["what"]]
     message = message.replace("`", "")
-    return path, message[:1].lower() + message[1:]
+    message = message[:1].lower() + message[1:]
+    return path, f"key: {message}" if located and located["key"] else message

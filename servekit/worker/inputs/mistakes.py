@@ -8,7 +8,15 @@ from typing import Any, Final
 from servekit.mistakes import Mistake, mistake_of
 from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.leaves import NotOfType
-from servekit.worker.inputs.type_tree import MISSING, UNKNOWN, element_type, parts, type_for
+from servekit.worker.inputs.type_tree import (
+    MISSING,
+    SHOWN_KEY,
+    UNKNOWN,
+    element_type,
+    key_type,
+    parts,
+    type_for,
+)
 
 __all__ = ["mistakes"]
 
@@ -30,7 +38,11 @@ def _mistakes(path: str, value: Any, type_: Any) -> Iterator[Mistake]:
     if not found:
         return
     is_of_a_part = False
-    for part, inner, inner_type in _suspects(value, type_for(value, type_)):
+    type_ = type_for(value, type_)
+    for below, message in _of_keys(value, type_):
+        is_of_a_part = True
+        yield path + below, message
+    for part, inner, inner_type in _suspects(value, type_):
         for mistake in _mistakes(path + part, inner, inner_type):
             is_of_a_part = True
             yield mistake
@@ -47,6 +59,16 @@ def _found(value: Any, type_: Any) -> Sequence[Mistake]:
     except ValueError as error:  # msgspec raised it, or a key is not Unicode
         return [mistake_of(error)]
     return ()
+
+
+def _of_keys(value: Any, type_: Any) -> Iterator[Mistake]:
+    """Yield the mistakes of the keys of a mapping, which need not be strings."""
+    keys = key_type(type_) if isinstance(value, dict) else None
+    if keys is None or not _found(dict.fromkeys(value), mapping := dict[keys, Any]):
+        return
+    for key in value:
+        for _, message in _found({key: None}, mapping):
+            yield f"[{str(key)[:SHOWN_KEY]}]", message
 
 
 def _suspects(value: Any, type_: Any) -> Iterator[tuple[str, Any, Any]]:

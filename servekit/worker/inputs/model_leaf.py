@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeGuard
 import msgspec
 
 from servekit.mistakes import Mistake
-from servekit.worker.codecs.json import scan
+from servekit.worker.codecs.json import UNFIT, scan
 from servekit.worker.inputs.leaves import Leaf, NotOfType
 
 __all__ = ["ModelLeaf", "adapter_of", "is_model", "model_fields", "model_leaf"]
@@ -76,14 +76,31 @@ class ModelLeaf(Leaf):
         return False
 
     def make(self, value: Any) -> Any:
-        """Return the model made of a mapping; an instance is returned unchanged."""
-        return _validated(self._adapter.validate_python, value)
+        """Return the model made of a mapping; an instance is returned unchanged.
+
+        A strict model takes the text of a date or a UUID from JSON only, whatever brought it.
+        """
+        try:
+            return _validated(self._adapter.validate_python, value)
+        except NotOfType:
+            if (text := _json_of(value)) is None:
+                raise
+        return _validated(self._adapter.validate_json, text)
 
     def from_json(self, body: bytes) -> Any:
         """Return the model of a JSON text. A strict model takes dates from JSON only."""
         # pydantic accepts NaN, numbers beyond the largest float, and text after the value
         (_decode if MAY_BE_TOO_LARGE.search(body) else scan)(body)
         return _validated(self._adapter.validate_json, body)
+
+
+def _json_of(value: Any) -> bytes | None:
+    """Return the JSON of a decoded *value*; ``None`` if it holds what JSON does not have."""
+    try:
+        text = msgspec.json.encode(value)
+        return text if _decode(text) == value else None
+    except UNFIT:
+        return None
 
 
 def _validated(validate: Callable[[Any], Any], value: Any) -> Any:

@@ -14,12 +14,14 @@ from servekit.worker.inputs.type_hints import bare, is_union, members, once_for_
 
 __all__ = [
     "MISSING",
+    "SHOWN_KEY",
     "UNKNOWN",
     "InputPart",
     "element_type",
     "entry_type",
     "fields_of",
     "holds_leaf",
+    "key_type",
     "leaf_of",
     "parts",
     "type_for",
@@ -128,9 +130,18 @@ def element_type(type_: Any) -> Any:
 @once_for_each
 def entry_type(type_: Any) -> Any:
     """Return the type that all values of a mapping share; ``None`` if there is no such type."""
-    arguments = typing.get_args(type_)
-    is_mapping = len(arguments) == 2 and _is(typing.get_origin(type_), Mapping)
-    return arguments[1] if is_mapping else None
+    return typing.get_args(type_)[1] if _is_mapping(type_) else None
+
+
+@once_for_each
+def key_type(type_: Any) -> Any:
+    """Return the type of the keys of a mapping that are not all strings; else ``None``."""
+    keys = typing.get_args(type_)[0] if _is_mapping(type_) else str
+    return None if keys is str else keys
+
+
+def _is_mapping(type_: Any) -> bool:
+    return len(typing.get_args(type_)) == 2 and _is(typing.get_origin(type_), Mapping)
 
 
 def types_in_order(type_: Any) -> Sequence[Any]:

@@ -2,13 +2,16 @@
 # ruff: noqa: E501 - tables of broken bytes read better unbroken
 """Inputs typed by the annotation of ``predict``."""
 
+import datetime
 import re
 import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     Annotated,
     Any,
+    Literal,
     NamedTuple,
     NewType,
     NoReturn,
@@ -166,6 +169,9 @@ class Tree(msgspec.Struct):
         (tuple[int, str], ["a", 1], {"[0]": "expected int, got str", "[1]": "expected str, got int"}),
         (dict[str, int], {"a": 1, "b": "c", "d": None},
          {"[b]": "expected int, got str", "[d]": "expected int, got null"}),
+        (dict[int, int], {"1": 1, "b": 2, "3": "c"},
+         {"[b]": "key: expected int, got str", "[3]": "expected int, got str"}),
+        (list[dict[uuid.UUID, int] | None], [None, {"b": 1}], {"[1][b]": "key: invalid UUID"}),
         (list[int] | None, [1, "a", "b"], {"[1]": "expected int, got str", "[2]": "expected int, got str"}),
         (Tree, {"value": 1, "children": [{"value": "a"}, {"children": [{}]}]},
          {"children[0].value": "expected int, got str", "children[1].value": "missing",
@@ -205,6 +211,33 @@ def test_the_wrong_fields_of_a_large_input_are_found_in_little_time(value):
 
 def test_json_that_breaks_off_after_a_wrong_field_is_malformed():
     assert answer(typed(Asked), b'{"x":"a", ')[0] == "BodyMalformed"
+
+
+class Scaled(msgspec.Struct):
+    factor: float
+    wait: datetime.timedelta | None = None
+    level: Literal[1, 2] = 1
+
+    def __post_init__(self):
+        if self.factor > 9:
+            raise ValueError("factor out of range, 0 to 9")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"factor":10}', ""),
+        (b'{"factor":1%b}' % (b"0" * 400), "factor"),
+        (b'{"factor":1,"wait":"P99999999999D"}', "wait"),
+        (b'{"factor":1,"level":1%b}' % (b"0" * 400), "level"),
+    ],
+    ids=["the author says so", "integer", "duration", "literal"],
+)
+def test_what_is_out_of_range_for_a_type_alone_is_not_malformed(body, field):
+    name, said = answer(typed(Scaled), body)
+
+    assert name == "InputError"
+    assert [each["field"] for each in msgspec.json.decode(said)["errors"]] == [field]
 
 
 @pytest.mark.parametrize("body", [b"", b'{"x":[1', b'{"x":[1e999]}', b"[" * 9999])

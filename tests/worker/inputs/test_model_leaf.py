@@ -133,9 +133,10 @@ def test_inputs_become_models_wherever_the_annotation_has_them(given, value, exp
           "points[1].x": "input should be a valid number, unable to parse string as a number",
           "type": "input should be 'a' or 'b'", "z": "unknown field"}),
         (Query, 5, {"": "input should be an object"}),
+        (list[Query], [5], {"[0]": "input should be an object"}),
         (Holder, {"name": 1, "query": {"points": 1}, "more": [{"text": 1}]},
          {"name": "expected str, got int", "query.text": "missing",
-          "query.points": "input should be a valid list", "more[0].text": "input should be a valid string"}),
+          "query.points": "input should be a valid array", "more[0].text": "input should be a valid string"}),
         (Span, {"day": "2026-01-01", "low": 2, "high": 1}, {"": "low is over high"}),
         (Parcel, {"weight": 0, "to": "de", "tags": [1], "z": 1},
          {"weight": "input should be greater than 0", "to": "not in capitals",
@@ -143,7 +144,7 @@ def test_inputs_become_models_wherever_the_annotation_has_them(given, value, exp
         (Load, {"parcels": [{"weight": 1}, {"to": "D"}]},
          {"parcels[1].weight": "missing", "parcels[1].to": "string should have at least 2 characters"}),
     ],
-    ids=["every field", "no object", "inside a Struct", "the whole", "a dataclass", "dataclasses inside"],
+    ids=["every field", "no object", "no object inside", "inside a Struct", "the whole", "a dataclass", "dataclasses inside"],
 )  # fmt: skip
 def test_every_field_that_is_wrong_is_named(given, value, expected):
     name, body = answer(typed(given), value)
@@ -154,10 +155,24 @@ def test_every_field_that_is_wrong_is_named(given, value, expected):
     assert len(errors) == len(expected)
 
 
-def test_a_strict_model_finds_its_dates_in_json():
-    found = prediction(typed(Span), {"day": "2026-01-31", "low": 1, "high": 2})
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize("media_type", ["application/json", "application/msgpack"])
+def test_a_strict_model_takes_the_texts_of_dates(is_inside, media_type):
+    span = {"day": "2026-01-31", "low": 1, "high": 2.0}
+    service, value = (typed(list[Span]), [span]) if is_inside else (typed(Span), span)
+    encode = msgspec.json.encode if media_type == "application/json" else msgpack.packb
+    _, body = answer(service, encode(value), media_type, "application/json")
 
-    assert found == "Span day=datetime.date(2026, 1, 31) low=1 high=2"
+    assert b"day=datetime.date(2026, 1, 31)" in body
+    assert b"high=2" in body
+
+
+def test_a_strict_model_tells_what_is_wrong_with_a_date():
+    name, body = answer(typed(list[Span]), [{"day": "2026-13-31", "low": "1", "high": 2}])
+
+    assert name == "InputError"
+    assert {each["field"] for each in msgspec.json.decode(body)["errors"]} == {"[0].day", "[0].low"}
+    assert b"month value is outside expected range" in body
 
 
 @pytest.mark.parametrize("body", [b"", b'{"x": NaN}', b'{"x": 1} 2', b'{"x":[1', b"[" * 9999])
