@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,8 +13,10 @@ from servekit.extension import error_message
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
 
-__all__ = ["error_body", "error_text", "http_status"]
+__all__ = ["NO_FILES", "error_body", "error_text", "http_status"]
 
+#: of a load; clients look for the part before the colon
+NO_FILES: Final = "failed to poll from model repository: files cannot be sent with a load"
 #: statuses that differ from those of native routes
 STATUSES: dict[type[ServekitError], int] = {InputError: 400, UnknownMediaType: 400, QueueFull: 503}
 

@@ -33,6 +33,7 @@ REPOSITORY: Final = re.compile(r"/v2/repository/(?:index|models/[^/]+/(?:load|un
 VERBS: Final = ("infer", "generate", "generate_stream")
 LENGTH_FIELD: Final = b"inference-header-content-length"
 READING: Final = (b"GET", b"HEAD")
+ONLY_POST: Final = "allowed here: POST"
 
 
 class OpenInference(Protocol):
@@ -62,13 +63,13 @@ class OpenInference(Protocol):
     def find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError | None:
         """Return what the path of *head* names; ``None`` for the repository, which waits."""
         path = head.path.decode("utf-8", "replace")
-        if REPOSITORY.fullmatch(path) and head.method == b"POST":
-            return None
+        if REPOSITORY.fullmatch(path):
+            return None if head.method == b"POST" else MethodNotAllowed(ONLY_POST, allow="POST")
         page, found = self._pages.get(path), MODEL.fullmatch(path)
         model, version, verb = found.groups("") if found else ("", "", "")
         if found is not None and verb in VERBS:
             if head.method != b"POST":
-                return MethodNotAllowed("allowed here: POST", allow="POST")
+                return MethodNotAllowed(ONLY_POST, allow="POST")
             return _call(model, version, verb, head.headers.get(LENGTH_FIELD))
         if page is None and (found is None or verb not in self._model_pages):
             return RouteNotFound("no route has this path")

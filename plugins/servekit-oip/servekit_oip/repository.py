@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from servekit.errors import BodyMalformed, InputError, ModelNotFound, ServekitError
 from servekit.extension import Load, ReloadModels, Swap, Unload, error_fields, read_json
-from servekit_oip.errors import error_body, http_status
+from servekit_oip.errors import NO_FILES, error_body, http_status
 from servekit_oip.metadata import versions_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ WAIT_S: Final = 600.0
 LOOK_S: Final = 1.0  #: how often the sources of models are noted
 REACH_S: Final = 5.0  #: how long a front-end may take to reach workers that are ready
 POLL_S: Final = 0.01
+FILE: Final = "file:"  #: how the names of parameters begin that hold files of a model
 
 
 class LoadParameters(Struct, frozen=True):
@@ -42,6 +43,18 @@ class LoadRequest(Struct):
     """The body of a load."""
 
     parameters: LoadParameters = LoadParameters()
+
+
+class NamedParameters(Struct):
+    """The body of a load, for the names of its parameters."""
+
+    parameters: dict[str, Any] = {}
+
+
+class IndexRequest(Struct):
+    """The body of a request for the index."""
+
+    ready: bool = False
 
 
 class ConfigOverride(Struct, forbid_unknown_fields=True):
@@ -76,14 +89,14 @@ class Repository:
 
     def index(self) -> Response:
         """List all versions of all models; ``{"ready": true}`` asks for those that serve."""
-        asked = _body(dict[str, Any])
+        asked = _body(IndexRequest)
         self.note_sources()
         models, rows = self._server.models, []
         for name, model in models.items():
             rows += [self._row(name, version) for version in versions_of(model)]
         gone = (name for name in self._sources if name not in models)
         rows += [{"name": name, "state": "UNAVAILABLE", "reason": "unloaded"} for name in gone]
-        if asked.get("ready"):
+        if asked.ready:
             rows = [row for row in rows if row["state"] == "READY"]
         return _json(rows)
 
@@ -96,7 +109,7 @@ class Repository:
         """Load a model, or what has changed of one that serves."""
         self.note_sources()
         try:
-            parameters = _body(LoadRequest).parameters
+            parameters = _load_parameters()
             settings = _settings(parameters.config)
             source = self._source(name, parameters.source)
         except ServekitError as error:
@@ -152,6 +165,18 @@ class Repository:
             if monotonic() > deadline:
                 return
             sleep(POLL_S)
+
+
+def _load_parameters() -> LoadParameters:
+    """Return the parameters in the body.
+
+    :raises BodyMalformed: it is not the body of a load.
+    :raises InputError: there are files, which would have to become the model.
+    """
+    parameters: LoadParameters = _body(LoadRequest).parameters
+    if any(name.startswith(FILE) for name in _body(NamedParameters).parameters):
+        raise InputError(NO_FILES)
+    return parameters
 
 
 def _settings(config: str) -> dict[str, Any]:

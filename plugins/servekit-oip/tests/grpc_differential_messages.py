@@ -352,6 +352,12 @@ def streamed():
     ):
         found = next(each for each in inferences() if each.name == case)
         yield GrpcCase(f"stream: {case}", found.message, "ModelStreamInfer")
+    for name, message in {
+        "unknown model with an id": pair(id="a b", model_name="none"),
+        "too few numbers with an id": numbers([1], [1, 2], id="a b"),
+        "no model with an id": Request(id="a b"),
+    }.items():
+        yield GrpcCase(f"stream: {name}", message, "ModelStreamInfer")
 
 
 def inferences():

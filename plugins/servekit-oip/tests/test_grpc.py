@@ -4,6 +4,7 @@
 import queue
 import signal
 import socket
+import struct
 from contextlib import closing
 from time import time
 
@@ -88,6 +89,7 @@ class Words(Service):
 WORDS = 'name = "words"\nversion = "1"\nservice = "service:Words"\n'
 MANAGER = {"authorization": "Bearer manager"}
 Request, Response = message_class("ModelInferRequest"), message_class("ModelInferResponse")
+StreamResponse = message_class("ModelStreamInferResponse")
 
 
 def directory_of(top, name, service, toml):
@@ -523,6 +525,30 @@ def test_an_error_does_not_end_the_stream(words):
 
     assert isinstance(found[1], InferenceServerException)
     assert words_of([found[0], found[2]]) == [("0", "one"), ("1", "two")]
+
+
+def test_errors_on_a_stream_have_the_ids_of_their_requests(words):
+    asked = []
+    for id_, (model, text) in enumerate(
+        (
+            ("none", b"x"),
+            ("words", b"one fail"),
+            ("words", b"two"),
+            ("words", b"x" * 200_000),
+            ("", b""),
+        )
+    ):
+        message = Request(model_name=model, id=str(id_))
+        shape = [2, 1] if len(text) > 10 else [1, 1]
+        message.inputs.add(name="input", datatype="BYTES", shape=shape)
+        message.raw_input_contents.append(struct.pack("<I", len(text)) + text)
+        asked.append(message.SerializeToString())
+    with words.channel() as channel:
+        ask = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")
+        pieces = [StreamResponse.FromString(each) for each in ask(iter(asked), timeout=WAIT_S)]
+
+    failed = [each.infer_response.id for each in pieces if each.error_message]
+    assert failed == ["0", "1", "3", "4"]
 
 
 def test_a_model_that_does_not_stream_answers_on_a_stream(client):

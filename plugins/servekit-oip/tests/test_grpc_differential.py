@@ -106,7 +106,9 @@ def answer(channel, case):
 
 
 def streamed(found):
-    return "an error" if found.error_message else inferred(found.infer_response)
+    if found.error_message:
+        return "an error", found.infer_response.id
+    return inferred(found.infer_response)
 
 
 def inferred(found):

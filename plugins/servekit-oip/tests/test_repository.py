@@ -87,6 +87,22 @@ def test_models_of_the_store_are_loaded_and_unloaded_by_name(agents, store, tmp_
     assert gone == ((200, None), 404)
 
 
+def test_what_cannot_be_done_is_refused(agents):
+    found = [
+        call(agents, f"/v2/repository/{path}", body)
+        for path, body in (
+            ("models/steady/load", {"parameters": {"file:1/model.py": "eA=="}}),
+            ("models/steady/load", {"parameters": {"config": 7}}),
+            ("index", {"ready": "no"}),
+        )
+    ]
+    read = {agents.get(f"/v2/repository/{path}").status for path in ("index", "models/steady/load")}
+
+    assert [status for status, _ in found] == [400] * 3
+    assert "files cannot be sent with a load" in found[0][1]["error"]
+    assert read == {405}
+
+
 @pytest.mark.parametrize("name", ["..", ".hidden", "..%2Fsteady"])
 def test_names_do_not_lead_out_of_the_store(agents, store, name):
     write_model(store / ".hidden", 2)

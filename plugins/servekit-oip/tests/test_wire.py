@@ -9,7 +9,10 @@ from servekit_oip.grpc.messages import message_class
 from servekit_oip.grpc.wire import (
     delimited,
     error_piece,
+    id_of,
+    is_error,
     model_of,
+    named,
     names_of,
     parts_of,
     response_piece,
@@ -73,6 +76,31 @@ def test_a_model_that_is_named_late_is_found():
 def test_what_is_no_message(message):
     with pytest.raises(ValueError, match=r".+"):
         model_of(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param(Request(model_name="m", id="é" * 100), "é" * 100, id="an id"),
+        pytest.param(Request(model_name="m"), "", id="no id"),
+        pytest.param(Request(model_name="m", id="x", raw_input_contents=[b"\x1a"]), "x", id="more"),
+        pytest.param(b"\x1a\x01\xff", "", id="not UTF-8"),
+        pytest.param(b"\x1a\x05x", "", id="cut off"),
+    ],
+)
+def test_the_id_of_a_request(message, expected):
+    content = message if isinstance(message, bytes) else message.SerializeToString()
+
+    assert id_of(content) == id_of(memoryview(content)) == expected
+
+
+def test_an_error_gets_the_id_of_its_request():
+    error = error_piece("no")
+    read = message_class("ModelStreamInferResponse").FromString(named(error, "é"))
+
+    assert is_error(error)
+    assert not is_error(response_piece(error))
+    assert (read.error_message, read.infer_response.id) == ("no", "é")
 
 
 def test_the_parts_of_a_request():

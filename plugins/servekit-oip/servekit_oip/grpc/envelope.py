@@ -14,8 +14,17 @@ from servekit.errors import BodyMalformed, InputError
 from servekit.extension import EncodedResponse, Envelope, Rows
 from servekit_oip.grpc.contents import SHARED_MEMORY, asked_for, values_of
 from servekit_oip.grpc.messages import message_class
-from servekit_oip.grpc.plain import RAW_OUTPUTS, RESPONSE_ID, PlainMessages
-from servekit_oip.grpc.wire import MESSAGE, MESSAGES, delimited, framed, parts_of, response_piece
+from servekit_oip.grpc.plain import PlainMessages
+from servekit_oip.grpc.wire import (
+    MESSAGE,
+    MESSAGES,
+    RAW_OUTPUTS,
+    RESPONSE_ID,
+    delimited,
+    framed,
+    parts_of,
+    response_piece,
+)
 from servekit_oip.inputs import InputTensors
 from servekit_oip.outputs import OutputTensors
 from servekit_oip.signature import model_tensors

@@ -13,7 +13,7 @@ from servekit.extension import HttpRequest, HttpResponse
 from servekit.frontend.transport import MAX_HELD_BYTES, BaseExchange, watched
 from servekit_oip.grpc.call import NEVER
 from servekit_oip.grpc.codes import GrpcError, StatusCode, code_of
-from servekit_oip.grpc.wire import MESSAGE, error_piece, response_piece
+from servekit_oip.grpc.wire import MESSAGE, error_piece, is_error, named, response_piece
 
 if TYPE_CHECKING:
     from servekit.frontend.transport import BodyWriter, OutputStream
@@ -158,11 +158,15 @@ class InferExchange(GrpcExchange):
 class PiecesExchange(GrpcExchange):
     """The request of one message of ModelStreamInfer; its response is a queue of messages."""
 
-    __slots__ = ("_buffer", "_held", "_queue")
+    __slots__ = ("_buffer", "_held", "_id", "_queue")
 
-    def __init__(self, call: GrpcCall) -> None:
-        """Ask for *call*."""
+    def __init__(self, call: GrpcCall, id_: str) -> None:
+        """Ask for *call*.
+
+        :param id_: of the request; errors have it, so that clients know what has failed.
+        """
         super().__init__(call)
+        self._id = id_
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._buffer = bytearray()
         self._held = 0  #: bytes in the queue
@@ -175,6 +179,8 @@ class PiecesExchange(GrpcExchange):
 
     def put(self, piece: bytes) -> None:
         """Add a message."""
+        if self._id and is_error(piece):
+            piece = named(piece, self._id)
         self._held += len(piece)
         self._queue.put(piece)
 

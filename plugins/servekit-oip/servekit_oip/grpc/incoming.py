@@ -32,6 +32,11 @@ class CallMessage(NamedTuple):
     granted: int = 0  #: bytes of the connection's budget that it has
     counted: int = 0  #: bytes of it in ``pressure.bodies``
 
+    @property
+    def content(self) -> bytes | memoryview:
+        """The message, read-only; valid until it is passed on."""
+        return self.body.content if isinstance(self.body, HttpRequest) else self.body
+
     def release(self, streams: CallStreams) -> None:
         """Count it no longer: its handler has it."""
         if self.granted:

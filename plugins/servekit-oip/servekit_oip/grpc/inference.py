@@ -17,7 +17,7 @@ from servekit.extension import HttpRequest
 from servekit_oip.grpc.codes import GrpcError, StatusCode
 from servekit_oip.grpc.exchange import InferExchange, PiecesExchange, request_of, set_timeout
 from servekit_oip.grpc.protocol import INFER, STREAM
-from servekit_oip.grpc.wire import error_piece, model_of, names_of
+from servekit_oip.grpc.wire import error_piece, id_of, model_of, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ def begin_each(
     """Begin a request for each message of *call*. In a greenlet."""
     try:
         for message in call.messages():
-            answer = PiecesExchange(call)
+            answer = PiecesExchange(call, id_of(message.content))
             begun.add(answer)
             try:
                 answer.begin(request_for(STREAM, message.body, call))

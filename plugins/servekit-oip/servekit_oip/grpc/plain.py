@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from servekit.extension import PlainRequest
-from servekit_oip.grpc.wire import delimited, parts_of
+from servekit_oip.grpc.wire import RAW_OUTPUTS, RESPONSE_ID, delimited, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     #: stream has to end with a response without outputs
     State = tuple[str, Sequence[tuple[str, int]], bool]
 
-__all__ = ["RAW_OUTPUTS", "RESPONSE_ID", "PlainMessages"]
+__all__ = ["PlainMessages"]
 
-RESPONSE_ID, RAW_OUTPUTS = 3, 6  #: fields of ModelInferResponse
 MAX_KNOWN: Final = 64
 NUMBERS: Final = tuple(map(np.dtype, "?bhilqBHILQefd"))
 

@@ -16,6 +16,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 
 from servekit.extension import HttpResponse
 from servekit.frontend.transport import watched
+from servekit_oip.errors import NO_FILES
 from servekit_oip.grpc.codes import GrpcError, StatusCode
 from servekit_oip.grpc.exchange import GrpcExchange, error_of, request_of
 from servekit_oip.grpc.messages import message_class
@@ -59,8 +60,7 @@ def _of_repository(verb: str, message: Any) -> tuple[str, str, Any]:
     """
     parameters = {name: _value(each) for name, each in message.parameters.items()}
     if any(isinstance(value, bytes) for value in parameters.values()):
-        reason = "failed to poll from model repository: files cannot be sent with a load"
-        raise ValueError(f"failed to {verb} {message.model_name!r}, {reason}")
+        raise ValueError(f"failed to {verb} {message.model_name!r}, {NO_FILES}")
     model = quote(message.model_name, safe="")
     return "POST", f"/v2/repository/models/{model}/{verb}", {"parameters": parameters}
 

@@ -7,10 +7,15 @@ from typing import Final
 __all__ = [
     "MESSAGE",
     "MESSAGES",
+    "RAW_OUTPUTS",
+    "RESPONSE_ID",
     "delimited",
     "error_piece",
     "framed",
+    "id_of",
+    "is_error",
     "model_of",
+    "named",
     "names_of",
     "parts_of",
     "response_piece",
@@ -25,6 +30,8 @@ MODEL_NAME, MODEL_VERSION, REQUEST_ID, RAW_INPUTS = 1, 2, 3, 7  #: fields of Mod
 MODEL_TAG, VERSION_TAG = MODEL_NAME << 3 | LENGTH, MODEL_VERSION << 3 | LENGTH
 MORE = 0x80  #: set in a byte of a number that is not the last one
 ERROR_MESSAGE, INFER_RESPONSE = 1, 2  #: fields of ModelStreamInferResponse
+ERROR_TAG: Final = bytes([ERROR_MESSAGE << 3 | LENGTH])
+RESPONSE_ID, RAW_OUTPUTS = 3, 6  #: fields of ModelInferResponse
 MAX_FIELDS: Final = 1024  #: that are looked at for a model that is not named first
 MAX_VARINT: Final = 10  #: bytes
 
@@ -50,6 +57,22 @@ def model_of(message: bytes) -> tuple[str, str]:
         if count > MAX_FIELDS:
             raise ValueError("model_name: not among the first fields")
     return model.decode(), version.decode()
+
+
+def id_of(message: bytes | memoryview) -> str:
+    """Return the id of the ModelInferRequest *message*, or "".
+
+    It stands before the tensors in what every protobuf library writes.
+    """
+    id_, at, number = "", 0, 0
+    try:
+        while at < len(message) and number <= REQUEST_ID:
+            number, kind, start, at = _field(message, at)
+            if kind == LENGTH and number == REQUEST_ID:
+                id_ = str(message[start:at], "utf-8")
+    except ValueError:  # whoever answers says what is wrong
+        pass
+    return id_
 
 
 def names_of(message: bytes) -> bytes:
@@ -152,6 +175,17 @@ def error_piece(text: str) -> bytes:
     """Return the ModelStreamInferResponse that reports an error."""
     content = text.encode()
     return delimited(ERROR_MESSAGE, len(content)) + content
+
+
+def is_error(piece: bytes) -> bool:
+    """Whether the ModelStreamInferResponse *piece* reports an error."""
+    return piece[:1] == ERROR_TAG
+
+
+def named(error: bytes, id_: str) -> bytes:
+    """Return the piece *error* with the id of the request that failed."""
+    content = id_.encode()
+    return error + response_piece(delimited(RESPONSE_ID, len(content)) + content)
 
 
 def response_piece(response: bytes) -> bytes:
