@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from types import GenericAlias
 from typing import Any, Final
 
 from servekit.mistakes import Mistake, mistake_of
@@ -64,7 +65,8 @@ def _found(value: Any, type_: Any) -> Sequence[Mistake]:
 def _of_keys(value: Any, type_: Any) -> Iterator[Mistake]:
     """Yield the mistakes of the keys of a mapping, which need not be strings."""
     keys = key_type(type_) if isinstance(value, dict) else None
-    if keys is None or not _found(dict.fromkeys(value), mapping := dict[keys, Any]):
+    mapping = GenericAlias(dict, (keys, Any))
+    if keys is None or not _found(dict.fromkeys(value), mapping):
         return
     for key in value:
         for _, message in _found({key: None}, mapping):
