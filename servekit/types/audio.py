@@ -3,6 +3,7 @@
 
 import io
 import wave
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -74,12 +75,22 @@ def _scaled(data: "np.ndarray[Any, Any]", width: int) -> "np.ndarray[Any, Any]":
     return wide.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
 
 
+class _Content(io.BytesIO):
+    """A file that a broken header may send anywhere: soundfile would print the traceback."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Return the new place, or the old one if there is no such place."""
+        with suppress(ValueError):
+            return super().seek(offset, whence)
+        return self.tell()
+
+
 def _other(content: bytes) -> Audio:
     soundfile = _soundfile()
     if soundfile is None:
         raise MediaRefused(NEEDS_SOUNDFILE)
     try:
-        with soundfile.SoundFile(io.BytesIO(content)) as file:
+        with soundfile.SoundFile(_Content(content)) as file:
             if file.frames * file.channels > MAX_SAMPLES:
                 raise MediaRefused(TOO_LONG)
             return Audio(file.read(dtype="float32", always_2d=True), file.samplerate)

@@ -333,6 +333,15 @@ def test_what_soundfile_cannot_read_is_refused():
         audio_reader.read_audio(b"no sound")
 
 
+def test_a_header_that_leads_out_of_the_file_is_refused_without_a_traceback(capfd):
+    """An AIFF file that ends within the head of its second chunk."""
+    common = b"COMM\0\0\0\x12\0\1\0\0\0\x08\0\x10\x40\x0b\xfa" + bytes(7)
+
+    with pytest.raises(MediaRefused, match="not a readable audio file"):
+        audio_reader.read_audio(b"FORM\0\0\0\x3eAIFF" + common + b"S\xff")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_sound_of_too_many_samples_is_refused(monkeypatch):
     monkeypatch.setattr(audio_reader, "MAX_SAMPLES", 3)
 
