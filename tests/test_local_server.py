@@ -60,6 +60,7 @@ def wait_until_gone(pid: int) -> None:
     [
         pytest.param({}, {}, "models: none given", id="no model"),
         pytest.param("x.mar", {}, "x.mar: no such file", id="no such archive"),
+        pytest.param("", {}, "models: '': the path is empty", id="an empty path"),
         pytest.param("x.py:X", {}, "x.py:X: no such file", id="no such file of a class"),
         pytest.param(__file__, {}, "name its class, too", id="a file without its class"),
         pytest.param(Twice, {"prot": 1}, "'prot', did you mean 'port'", id="unknown setting"),

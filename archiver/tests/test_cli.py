@@ -149,6 +149,8 @@ UNKNOWN = "unrecognized arguments:"
         (("zzz",), "", "unknown command 'zzz' (see servekit-archive --help)"),
         (("build",), " build", f"{REQUIRED} DIR (see servekit-archive build --help)"),
         (("build", "a", "b"), " build", f"{UNKNOWN} b (see servekit-archive build --help)"),
+        (("build", "a", ""), " build", f"{UNKNOWN} '' (see servekit-archive build --help)"),
+        (("build", "a", "b c"), " build", f"{UNKNOWN} 'b c' (see servekit-archive build --help)"),
         (("build", "a", "--fast"), " build", f"{UNKNOWN} --fast (see servekit-archive build --"),
         (("build", "a", "--ouput=b"), " build", f"{UNKNOWN} --ouput=b, did you mean --output?"),
         (("build", "a", "--forc"), " build", f"{UNKNOWN} --forc, did you mean --force?"),

@@ -40,7 +40,10 @@ def check(models: Sequence[str], settings: Mapping[str, Any]) -> Settings:
 
 
 def model_texts(models: Models) -> list[str]:
-    """Return models as one would type them, with absolute paths."""
+    """Return models as one would type them, with absolute paths.
+
+    :raises StartupError: a name or a path is empty, or no worker could import a class.
+    """
     if isinstance(models, Mapping):
         return [f"{name}={_path(model)}" for name, model in models.items()]
     return [_path(models)]
@@ -49,7 +52,10 @@ def model_texts(models: Models) -> list[str]:
 def _path(model: ModelLike) -> str:
     if isinstance(model, type):
         return _class_path(model)
-    name, path = split_model(os.fspath(model))
+    try:
+        name, path = split_model(os.fspath(model))
+    except ValueError as error:
+        raise StartupError(f"models: {error}") from None
     path = path if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - a link may move
     return f"{name}={path}" if name else path
 

@@ -3,6 +3,7 @@
 
 import argparse
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -24,14 +25,14 @@ class Parser(argparse.ArgumentParser):
         parsed: argparse.Namespace
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
-            self._commands()[parsed.command].error(UNKNOWN + " ".join(unknown))
+            self._commands()[parsed.command].error(UNKNOWN + shlex.join(unknown))
         return parsed
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return *args* parsed, and those of a command that has commands; others are errors."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown and not any(each.nargs == argparse.PARSER for each in self._actions):
-            self.error(UNKNOWN + " ".join(unknown))
+            self.error(UNKNOWN + shlex.join(unknown))
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
