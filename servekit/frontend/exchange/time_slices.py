@@ -45,7 +45,7 @@ class TimeSlices:
     def run(self, work: Work) -> None:
         """Do *work* now, or in a later turn if this slice is used up."""
         if self._waiting or self._left_s <= 0:
-            self._wait(work)
+            self.defer(work)
         else:
             self._do(work)
 
@@ -55,9 +55,10 @@ class TimeSlices:
         has_more = work()
         self._left_s -= monotonic() - began
         if has_more:
-            self._wait(work)
+            self.defer(work)
 
-    def _wait(self, work: Work) -> None:
+    def defer(self, work: Work) -> None:
+        """Do *work* in a later turn, in the hub's greenlet."""
         self._waiting.append(work)
         if not self._is_due:
             self._is_due = True

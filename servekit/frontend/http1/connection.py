@@ -211,8 +211,8 @@ class Http1Connection:
             else:
                 self.close()
         elif requests:
-            self._exchange.is_busy = True  # through the loop: a long pipeline must not recurse
-            self._host.loop.run_callback(self._begin, requests.popleft())
+            self._exchange.is_busy = True
+            self._host.slices.defer(self._begin_next)  # a long pipeline holds up nobody else
         elif self._input.is_at_end:
             self.close()
         else:
@@ -221,6 +221,16 @@ class Http1Connection:
                 self._input.resume()
             if self._reader.builder.stage != IDLE:
                 self._advance()
+
+    def _begin_next(self) -> bool:
+        """Take the next request of a pipeline."""
+        if not self.is_closed:
+            try:
+                self._begin(self._reader.requests.popleft())
+            except Exception:  # the connection would hang
+                log.exception("unexpected error while beginning a request")
+                self.close()
+        return False
 
     def expire(self) -> None:
         """Handle a timeout of the client, or a body that waited too long for room."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher"]
 
 APPLICATION_S: Final = 0.0005  #: typical time of the Flask app for a response
+HEALTH: Final = (b"/ping", b"/ping/live", b"/ping/ready")  #: ends of paths that are never put off
 REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")  #: a client may choose one
 ALLOWED: Final = (("Allow", "GET, HEAD, OPTIONS, POST"),)
 
@@ -136,10 +137,21 @@ class Dispatcher:
             return
         if request.version == "2":  # many come at a time
             self._slices.charge(APPLICATION_S)
-        gevent.spawn(
+        call = gevent.Greenlet(
             *(call_application, self._application, self._address, self._clients),
             *(exchange, request),
         )
+        if request.target.partition(b"?")[0].endswith(HEALTH):
+            call.start()
+        else:  # some views take long, and many requests may come in one turn of the loop
+            self._slices.defer(partial(_begin, call, exchange))
+
+
+def _begin(call: gevent.Greenlet, exchange: Exchange) -> bool:
+    """Run *call* until it waits for something, in the hub, if its client is still there."""
+    if not exchange.is_closed:
+        call.switch()
+    return False
 
 
 def _call(
