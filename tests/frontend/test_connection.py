@@ -197,17 +197,50 @@ def test_body_that_nobody_will_read_is_not_asked_for(shared, line, status, body)
     assert refusal_of(shared, head) == status
 
 
-def test_body_of_a_type_that_is_not_taken_is_not_asked_for(start):
-    front_end = start()
-    front_end.publish(interface=Interface(consumes=["application/json", "image/*"]))
+MEDIA_TYPES = {
+    b"text/html": 415,
+    b"": 415,
+    b"application/x-www-form-urlencoded": 415,
+    b"application/json; charset=latin-1": 415,
+    b"application/json;Charset=UTF8": 100,
+    b"application/json; charset=utf-8": 100,
+    b'application/json; a="; charset=latin-1"': 100,
+    b"IMAGE/png": 100,
+    b"a/b+json": 100,
+}
+
+
+def answers_to_expectations(front_end, media_types):
+    """Return the first status for a client that waits for a 100, for each of *media_types*."""
     head = HEAD + b"Content-Length: 2\r\nExpect: 100-continue\r\nContent-Type: "
     answers = {}
-    for media_type in (b"text/html", b"application/json; charset=utf-8", b"IMAGE/png", b"a/b+json"):
+    for media_type in media_types:
         with front_end.connect() as sock:
             sock.sendall(head + media_type + b"\r\n\r\n")
             answers[media_type] = int(sock.recv(64)[9:12])
+    return answers
 
-    assert list(answers.values()) == [415, 100, 100, 100]
+
+def test_body_of_a_type_that_is_not_taken_is_not_asked_for(start):
+    front_end = start()
+    front_end.publish(interface=Interface(consumes=["application/json", "image/*"]))
+
+    assert answers_to_expectations(front_end, MEDIA_TYPES) == MEDIA_TYPES
+
+
+@pytest.mark.parametrize(
+    ("consumes", "manifest"),
+    [
+        pytest.param(["application/json"], {"media_type": "application/json"}, id="a model's own"),
+        pytest.param(["application/json", "*/*"], {}, id="files of any type"),
+    ],
+)
+def test_body_without_a_type_is_asked_for_where_there_is_a_type_for_it(start, consumes, manifest):
+    front_end = start()
+    front_end.publish(interface=Interface(consumes=consumes), manifest=manifest)
+    expected = {b"": 100, b"application/x-www-form-urlencoded": 100}
+
+    assert answers_to_expectations(front_end, expected) == expected
 
 
 def test_expect_continue_over_the_limit_gets_no_continue(shared):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from servekit.frontend.http.request_body import CollectedBody, SkippedBody
 from servekit.frontend.http.request_builder import BODY
 from servekit.frontend.http.upload import Upload
 from servekit.frontend.memory.arriving import ArrivingRequest
+from servekit.ipc.response_style import URLENCODED, style_of
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["count_arrived", "end_unread", "lateness_of", "start_upload"]
 
 FIELD_BYTES = 128  #: memory that a header field takes besides its text
+#: what clients send that name no media type: nothing, or what curl adds by itself
+UNNAMED = (b"", URLENCODED)
+UTF_8 = ("utf-8", "utf8")
+CHARSET = re.compile(rb";[ \t]*charset=([^;\s]+)", re.IGNORECASE)
 SHARE = 16  #: part of an arena that a body of unknown size gets to begin with
 
 
@@ -35,6 +41,8 @@ def end_unread(builder: RequestBuilder, host: Host) -> HttpRequest | None:
     if route is None:
         is_read = host.reads_body(builder.method, builder.target, builder.headers)
         return None if is_read else builder.finish()
+    if builder.method == b"GET":
+        return None  # its input is the query
     refusal = refusal_of_type(route, builder.headers)
     if refusal is None:
         return None
@@ -97,15 +105,35 @@ def refusal_of_type(route: PredictionRoute, headers: dict[bytes, bytes]) -> Serv
     """Return the error of a ``Content-Type`` that *route* surely refuses, or ``None``."""
     if route.call is not None:
         return None  # only the envelope of the protocol knows what it reads
-    given = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
-    if not given or given.endswith("+json"):
+    header = headers.get(b"content-type", b"").strip()
+    if header.lower() in UNNAMED and _has_own_type(route.row):
         return None
+    charset = _charset(header)
+    if charset not in UTF_8:
+        return UnknownMediaType(f"Content-Type: charset {charset[:40]!r} is not utf-8")
+    given = header.partition(b";")[0].strip().lower().decode("latin-1")
     accepted = _media_types(route.row)
-    if not accepted or any(fnmatchcase(given, each) for each in accepted):
+    is_json = given.endswith("+json") and "application/json" in accepted
+    if not accepted or is_json or _is_among(given, accepted):
         return None
-    return UnknownMediaType(
-        f"Content-Type: {given[:80]} is not accepted; expected one of {', '.join(accepted)}"
-    )
+    problem = f"{given[:80]} is not accepted" if given else "missing"
+    return UnknownMediaType(f"Content-Type: {problem}; expected one of {', '.join(accepted)}")
+
+
+def _is_among(given: str, accepted: list[str]) -> bool:
+    return "*/*" in accepted or any(fnmatchcase(given, each) for each in accepted)
+
+
+def _has_own_type(row: ModelRow) -> bool:
+    """Whether a path of *row* has a media type for bodies whose requests name none."""
+    styles = [style_of(row.manifest), *(route.style for route in row.routes)]
+    return any(style is not None and style.media_type for style in styles)
+
+
+def _charset(header: bytes) -> str:
+    """Return the charset of a ``Content-Type``; utf-8 if it names none, or has quoted values."""
+    found = CHARSET.search(header) if b'"' not in header else None
+    return found[1].decode("latin-1").lower() if found else UTF_8[0]
 
 
 def _media_types(row: ModelRow) -> list[str]:
