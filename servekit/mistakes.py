@@ -19,7 +19,9 @@ WHAT: Final = {"missing required": "missing", "contains unknown": "unknown field
 
 
 def mistake_of(error: Exception) -> Mistake:
-    """Return the path and the message of an error of msgspec."""
+    """Return the path and the message of an error of msgspec, which takes Unicode only."""
+    if isinstance(error, UnicodeEncodeError):
+        return "", "holds a lone surrogate"
     located = LOCATED.fullmatch(str(error))
     message = located["message"] if located else str(error)
     path = (located and located["path"]) or ""

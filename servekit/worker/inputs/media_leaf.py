@@ -117,7 +117,7 @@ def _file(value: Any) -> File:
         raise NotOfType(("", EXPECTED))
     try:
         sent = msgspec.convert(value, SentFile)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise NotOfType(mistake_of(error)) from None
     return File(sent.name, sent.content_type, sent.b64)
 

@@ -57,7 +57,7 @@ def _found(value: Any, type_: Any) -> Sequence[Mistake]:
         convert(value, type_)
     except NotOfType as error:
         return error.mistakes
-    except ValueError as error:  # msgspec raised it, or a key is not Unicode
+    except ValueError as error:  # msgspec raised it, or a string is not Unicode
         return [mistake_of(error)]
     return ()
 

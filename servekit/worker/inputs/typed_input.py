@@ -27,7 +27,8 @@ from servekit.worker.inputs.type_tree import (
 __all__ = ["LargeFields", "TypedInput"]
 
 TIMESTAMPS: Final = "servekit.worker.codecs.timestamps"
-UNFIT: Final = (NotOfType, msgspec.ValidationError)
+#: raised for a value that is not of the type; the last one for some lone surrogates
+UNFIT: Final = (NotOfType, msgspec.ValidationError, UnicodeEncodeError)
 
 #: a JSON body to an input
 ReadJson = Callable[[bytes], Any]
@@ -87,7 +88,7 @@ class TypedInput:
         except RecursionError:
             raise InputError("nested too deep") from None
 
-    def _with_whole_numbers(self, value: Any, error: NotOfType | msgspec.ValidationError) -> Any:
+    def _with_whole_numbers(self, value: Any, error: ValueError) -> Any:
         """Convert *value* with integers for floats such as ``1.0``.
 
         :param error: why *value* as it is was refused.

@@ -27,7 +27,9 @@ import pytest
 
 from servekit import InputError, Service, endpoint
 from servekit.errors import BootError
+from servekit.ipc.batches import MODEL_VALUE
 from servekit.types import File
+from servekit.worker.codecs.value import model_value
 from servekit.worker.inputs.annotations import types_of
 from tests.worker.batches import answer, echo, loaded, prediction, service_of
 from tests.worker.worker_process import item
@@ -238,6 +240,27 @@ def test_what_is_out_of_range_for_a_type_alone_is_not_malformed(body, field):
 
     assert name == "InputError"
     assert [each["field"] for each in msgspec.json.decode(said)["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "field"),
+    [
+        (Point, "\ud800", ""),
+        (Point, {"x": "\ud800", "y": 1.0}, "x"),
+        (Inner, {"n": 1, "\ud800": 1}, "\ud800"),
+        (list[int], [1, "\ud800"], "[1]"),
+        (datetime.date | None, "\ud800", ""),
+        (list[File], [{"\ud800": 1}], "[0]"),
+    ],
+    ids=ascii,
+)
+def test_a_lone_surrogate_of_another_step_is_refused_by_name(given, value, field):
+    body = model_value.encode(value)
+    ((name, _, said),) = loaded(typed(given)).predictor.answer([item(body, MODEL_VALUE)]).answers
+
+    assert name == "InputError"
+    shown = field.encode("utf-8", "replace").decode()
+    assert [each["field"] for each in msgspec.json.decode(said)["errors"]] == [shown]
 
 
 @pytest.mark.parametrize("body", [b"", b'{"x":[1', b'{"x":[1e999]}', b"[" * 9999])
