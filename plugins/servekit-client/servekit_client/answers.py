@@ -50,7 +50,7 @@ class Answer:
         """
         if self._is_structured:
             return _loaded(self)
-        return self.body.decode() if self.content_type == "text/plain" else self.body
+        return _text(self) if self.content_type == "text/plain" else self.body
 
     @property
     def _is_structured(self) -> bool:
@@ -103,6 +103,17 @@ def _loaded(answer: Answer) -> Any:
     try:
         return unpack(answer.body) if answer.content_type == MSGPACK else json.loads(answer.body)
     except (ValueError, RecursionError) as error:
+        raise _malformed(answer, str(error)) from error
+
+
+def _text(answer: Answer) -> str:
+    """Return the text of the body, which is UTF-8.
+
+    :raises AnswerMalformed: it is not.
+    """
+    try:
+        return answer.body.decode()
+    except ValueError as error:
         raise _malformed(answer, str(error)) from error
 
 

@@ -53,7 +53,7 @@ def unpack(body: bytes) -> Any:
     """
     try:
         return msgpack.unpackb(body, ext_hook=_extension, timestamp=3, strict_map_key=False)
-    except (TypeError, struct.error) as error:
+    except (TypeError, OverflowError, struct.error) as error:
         raise ValueError(str(error)) from error
 
 

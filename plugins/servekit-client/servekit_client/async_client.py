@@ -258,8 +258,10 @@ class AsyncClient:
 
     async def _open(self, call: Call, attempts: Attempts, lease: Lease) -> httpx.Response:
         with transport_errors(call, lease.url):
-            request = self._http.build_request(**call.arguments(lease.url, attempts.left_s()))
-            response = await self._http.send(request, stream=True)
+            left_s = attempts.left_s()
+            request = self._http.build_request(**call.arguments(lease.url, left_s))
+            async with asyncio.timeout(None if call.silence_s else left_s):
+                response = await self._http.send(request, stream=True)
         if response.is_success:
             return response
         body = await self._read(response, call, attempts, lease)
@@ -268,10 +270,8 @@ class AsyncClient:
     async def _read(
         self, response: httpx.Response, call: Call, attempts: Attempts, lease: Lease
     ) -> bytes:
-        pieces = []
         with transport_errors(call, lease.url):
-            async with aclosing(response):
-                async for piece in response.aiter_bytes():
-                    attempts.left_s()  # an answer in drops must not outlast the call
-                    pieces.append(piece)
+            # an answer in drops must not outlast the call
+            async with aclosing(response), asyncio.timeout(attempts.left_s()):
+                pieces = [piece async for piece in response.aiter_bytes()]
         return b"".join(pieces)

@@ -275,6 +275,7 @@ class Client:
     ) -> bytes:
         pieces = []
         with transport_errors(call, lease.url), closing(response):
+            response.request.extensions["timeout"]["read"] = attempts.left_s()
             for piece in response.iter_bytes():
                 attempts.left_s()  # an answer in drops must not outlast the call
                 pieces.append(piece)

@@ -116,7 +116,7 @@ def _seconds(retry_after: str) -> float | None:
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after)
     try:
-        moment = parsedate_to_datetime(retry_after)
-    except ValueError:
+        moment = parsedate_to_datetime(retry_after).astimezone(UTC)
+    except (ValueError, OverflowError):  # the last hours of the year 9999 are after it elsewhere
         return None
-    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

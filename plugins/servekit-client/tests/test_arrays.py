@@ -87,6 +87,8 @@ def array(*parts):
         pytest.param(array("int8", [3], b"12"), id="too few elements"),
         pytest.param(array("int8", [3]), id="no elements"),
         pytest.param(array([], [3], b"123"), id="a dtype that is a list"),
+        pytest.param(array("int8", [2**64 - 1], b"123"), id="a size that no memory has"),
+        pytest.param(msgpack.packb(msgpack.Timestamp(2**60)), id="a time that no calendar has"),
     ],
 )
 @pytest.mark.parametrize("has_numpy", [True, False])

@@ -12,7 +12,7 @@ import pytest
 import servekit_client
 from servekit_client import AnswerMalformed, Client, DeadlineExceeded, ServekitError, errors
 
-from .conftest import answer
+from .conftest import answer, call_with_asyncio
 
 PROBLEM = {
     "type": "about:blank",
@@ -165,6 +165,7 @@ def test_a_page_that_is_no_problem_still_is_an_error(call, scripted, body):
         pytest.param("application/json", b"{}", id="no prediction"),
         pytest.param("application/msgpack", b"\xc1", id="broken msgpack"),
         pytest.param("application/msgpack", b"\x81\x90\x01", id="a key that is a list"),
+        pytest.param("text/plain", b"caf\xe9", id="text that is not UTF-8"),
     ],
 )
 def test_an_answer_that_no_servekit_gives_is_named(call, scripted, content_type, body):
@@ -187,6 +188,35 @@ def test_a_call_ends_at_its_deadline(call, scripted, hold):
 
     assert raised.value.status is None
     assert 0.25 < monotonic() - began < 8
+
+
+def test_a_call_ends_at_its_deadline_in_the_middle_of_an_answer(call, scripted):
+    """The body gets what the header section has left of the time, not all of it once more."""
+
+    def hold(connection):
+        Event().wait(1.3)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{")
+        connection.recv(1)
+
+    server, began = scripted(hold), monotonic()
+    with pytest.raises(DeadlineExceeded):
+        call(server.url, "predict", "m", 1, timeout_s=1.5)
+
+    assert monotonic() - began < 2.5
+
+
+def test_asyncio_ends_a_call_whose_header_section_comes_in_drops(scripted):
+    def hold(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        while True:
+            connection.sendall(b"x")
+            Event().wait(0.02)
+
+    began = monotonic()
+    with pytest.raises(DeadlineExceeded):
+        call_with_asyncio(scripted(hold).url, "predict", "m", 1, options={}, timeout_s=0.3)
+
+    assert monotonic() - began < 8
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), [print]])

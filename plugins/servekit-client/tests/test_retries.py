@@ -104,6 +104,12 @@ def test_a_host_without_an_address_is_not_tried_again(call, waits):
         pytest.param(
             {"Retry_After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.1, 0.15, id="a date gone by"
         ),
+        pytest.param(
+            {"Retry_After": "Fri, 31 Dec 9999 23:59:59 -1200"},
+            0.1,
+            0.15,
+            id="a date after the last one",
+        ),
     ],
 )
 def test_how_long_it_waits(call, scripted, waits, headers, least, most):
