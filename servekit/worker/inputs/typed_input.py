@@ -88,7 +88,7 @@ class TypedInput:
         except RecursionError:
             raise InputError("nested too deep") from None
 
-    def _with_whole_numbers(self, value: Any, error: ValueError) -> Any:
+    def _with_whole_numbers(self, value: Any, error: Exception) -> Any:
         """Convert *value* with integers for floats such as ``1.0``.
 
         :param error: why *value* as it is was refused.
