@@ -11,10 +11,19 @@ from h2.errors import ErrorCodes
 from h2.exceptions import InvalidBodyLengthError, ProtocolError
 from h2.settings import SettingCodes, Settings
 from h2.stream import H2Stream
+from h2.utilities import is_informational_response
 from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
 
-from servekit_http2.frames import ACK, HEADER_BYTES, SETTINGS, WINDOW_UPDATE, FrameError
+from servekit_http2.frames import (
+    ACK,
+    CONTINUATION,
+    HEADER_BYTES,
+    PUSH_PROMISE,
+    SETTINGS,
+    WINDOW_UPDATE,
+    FrameError,
+)
 from servekit_http2.hpack_decoder import FieldDecoder
 from servekit_http2.hpack_encoder import FieldEncoder
 
@@ -36,7 +45,7 @@ BOMB = 4  #: a header list of more than this many times the limit is not decoded
 LAST_POSSIBLE = 2**31 - 1
 NO_LIMIT = 2**31 - 1
 ENTRY_BYTES = 6  #: each setting in SETTINGS
-NO_MORE = bytes(4)  #: content of a WINDOW_UPDATE that allows nothing
+UNKNOWN = 0xFF  #: a type of frames that ``h2`` ignores
 QUOTED_CHARS = 80  #: characters of a field, in the log
 KNOWN_SETTINGS = frozenset(code.to_bytes(2, "big") for code in SettingCodes)
 
@@ -61,6 +70,8 @@ class RequestStream(H2Stream):
         """
         if not (end_stream or self.closed) and self.state_machine.headers_received:
             raise MalformedFields("trailers that do not end the stream")
+        if is_informational_response(headers):  # else h2 takes a malformed request for a response
+            headers = [(name, b"") for name, _ in headers]
         return super().receive_headers(headers, end_stream, header_encoding)
 
     def _initialize_content_length(self, headers: Iterable[Any]) -> None:
@@ -113,13 +124,16 @@ class ServerProtocol(H2Connection):
         :raises FrameError: the connection has to end.
         :raises MalformedRequest: the stream of *frame* has to end.
         """
-        if frame.kind == WINDOW_UPDATE and frame.data[HEADER_BYTES:] == NO_MORE:
+        if frame.kind == PUSH_PROMISE:  # h2 would wait for all of it
+            raise FrameError(ErrorCodes.PROTOCOL_ERROR, "PUSH_PROMISE by a client")
+        data = as_h2_reads(frame)
+        if frame.kind == WINDOW_UPDATE and data[HEADER_BYTES:] == bytes(4):
             stream = self.streams.get(frame.stream_id)
             if stream is not None and stream.open:  # the end of a stream (RFC 9113 6.9)
                 raise MalformedRequest("WINDOW_UPDATE: by 0")
         self._pending = self.drain()  # h2 drops it after an error, or a GOAWAY
         try:
-            events = self.receive_data(without_unknown(frame))
+            events = self.receive_data(data)
         except MalformedFields as error:
             self._reopen()
             raise MalformedRequest(str(error)) from error
@@ -182,9 +196,17 @@ class ServerProtocol(H2Connection):
         return bytes(frame.serialize())
 
 
-def without_unknown(frame: Frame) -> bytes:
-    """Return the bytes of *frame*; of SETTINGS without unknown ones, which ``h2`` would keep."""
+def as_h2_reads(frame: Frame) -> bytes:
+    """Return the bytes of *frame* without what ``h2`` would not ignore.
+
+    These are the reserved bit of WINDOW_UPDATE, the content of frames that are not for servers
+    (ALTSVC), and unknown SETTINGS, which it would keep.
+    """
     data = frame.data
+    if frame.kind == WINDOW_UPDATE and len(data) > HEADER_BYTES:
+        return data[:HEADER_BYTES] + bytes((data[HEADER_BYTES] & 0x7F,)) + data[HEADER_BYTES + 1 :]
+    if frame.kind > CONTINUATION:
+        return data[:3] + bytes((UNKNOWN,)) + data[4:]
     if frame.kind != SETTINGS or frame.flags & ACK or (len(data) - HEADER_BYTES) % ENTRY_BYTES:
         return data
     entries = (data[n : n + ENTRY_BYTES] for n in range(HEADER_BYTES, len(data), ENTRY_BYTES))

@@ -27,7 +27,7 @@ NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]|\A[ \t]|[ \t]\Z")
 LENGTH = re.compile(rb"[0-9]{1,18}")
 PSEUDO = (b":method", b":scheme", b":authority", b":path")
-SCHEMES = (b"http", b"https")
+PORTS = {b"http": b":80", b"https": b":443"}  #: of each scheme, if an authority has none
 
 
 class PseudoLine:
@@ -88,13 +88,14 @@ class StreamRequestBuilder(RequestBuilder):
             raise MethodNotAllowed("CONNECT: this is not a proxy")
         if not all(pseudo.get(name) for name in (b":method", b":scheme", b":path")):
             raise MalformedRequest(":method, :scheme or :path is missing")
-        if host is not None and pseudo.get(b":authority", host) != host:
+        scheme = pseudo[b":scheme"].lower()
+        if host is not None and differ(pseudo.get(b":authority", host), host, scheme):
             raise MalformedRequest(":authority and Host differ")
         if not NAME.fullmatch(method.lower()):
             raise MalformedRequest(":method is not a token")
         if method not in METHODS:
             raise NotSupported("method: not known here")
-        if pseudo[b":scheme"].lower() not in SCHEMES:
+        if scheme not in PORTS:
             raise RequestError("request target: neither http nor https")
         if pseudo[b":path"][:1] not in (b"/", b"*"):
             raise RequestError("request target: :path must begin with a slash")
@@ -108,6 +109,15 @@ class StreamRequestBuilder(RequestBuilder):
         if self.declared_bytes not in (-1, self.body_bytes):
             raise MalformedRequest("the body is not as long as Content-Length says")
         return self.finish()
+
+
+def differ(authority: bytes, host: bytes, scheme: bytes) -> bool:
+    """Whether two authorities differ (RFC 3986 6.2): in more than case and the usual port."""
+    if authority == host:
+        return False
+    port = PORTS.get(scheme, b":")
+    one, other = (each.lower().removesuffix(port).rstrip(b":") for each in (authority, host))
+    return one != other
 
 
 def check_value(name: bytes, value: bytes) -> None:

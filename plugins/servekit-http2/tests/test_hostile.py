@@ -99,6 +99,7 @@ BAD_FRAMES = {
     "padding longer than its frame": ([raw(0, 8, 1, b"\xff1")], PROTOCOL_ERROR),
     "CONTINUATION of nothing": ([raw(9, 4, 1, b"\x82")], PROTOCOL_ERROR),
     "PUSH_PROMISE by a client": ([raw(5, 4, 1, b"\0\0\0\2\x82")], PROTOCOL_ERROR),
+    "PUSH_PROMISE that has only begun": ([raw(5, 0, 1, b"\0\0\0\2")], PROTOCOL_ERROR),
     "RST_STREAM of a stream that never was": ([raw(3, 0, 7, b"\0\0\0\x08")], PROTOCOL_ERROR),
     "RST_STREAM cut short": ([raw(3, 0, 1, b"\0\0")], FRAME_SIZE_ERROR),
     "window of a stream that never was": ([raw(8, 0, 7, b"\0\0\0\1")], PROTOCOL_ERROR),
@@ -160,6 +161,8 @@ BAD_FIELDS = {
     "no scheme": [each for each in get_fields("/ping") if each[0] != ":scheme"],
     "method twice": [(":method", "GET"), *get_fields("/ping")],
     "pseudo-header of answers": get_fields("/ping", (":status", "200")),
+    "interim answer": [(":status", "100")],
+    "interim answer and a request": [*get_fields("/ping"), (":status", "100")],
     "unknown pseudo-header": get_fields("/ping", (":x", "1")),
     "pseudo-header behind a field": [("a", "b"), *get_fields("/ping")],
     "upper case": get_fields("/ping", ("X-Upper", "1")),
@@ -227,6 +230,34 @@ def test_a_window_that_is_opened_by_nothing_ends_its_stream_alone(peer):
 def test_priorities_are_ignored(peer):
     block = peer.encoder.encode(get_fields("/ping"))
     peer.sock.sendall(raw(1, 0x25, 1, b"\0\0\0\1\0" + block) + raw(2, 0, 1, b"\0\0\0\1\0"))
+
+    assert peer.answer(1)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(raw(8, 0, 0, b"\x80\0\0\1"), id="reserved bit of a window"),
+        pytest.param(raw(8, 0, 0x80000000, b"\0\0\0\1"), id="reserved bit of a stream"),
+        pytest.param(raw(0xA, 0, 0, b"\xff"), id="malformed ALTSVC"),
+        pytest.param(raw(0x10, 0, 0, b"\0"), id="malformed PRIORITY_UPDATE"),
+        pytest.param(raw(0xFF, 0xFF, 7, b"a"), id="unknown frame"),
+    ],
+)
+def test_what_is_to_be_ignored_is_ignored(peer, frame):
+    peer.sock.sendall(frame)
+    peer.get(1, "/ping")
+
+    assert peer.answer(1)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("authority", "host"),
+    [("Test", "tEST"), ("test", "test:80"), ("test:80", "TEST"), ("test:", "test")],
+)
+def test_host_may_say_in_other_words_what_authority_says(peer, authority, host):
+    fields = [*get_fields("/ping")[:-1], (":authority", authority), ("host", host)]
+    peer.send(peer.headers(1, fields, *WHOLE))
 
     assert peer.answer(1)[0] == 200
 
