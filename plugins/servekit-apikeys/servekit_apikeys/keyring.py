@@ -25,8 +25,8 @@ from servekit_apikeys.bucket import Bucket
 
 __all__ = ["NAME", "PATTERN", "Key", "Keyring", "digest", "read_keys"]
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-PATTERN = r"^[A-Za-z0-9._*?-]{1,64}$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"  # "$" would accept a newline
+PATTERN = r"^[A-Za-z0-9._*?-]{1,64}\Z"
 SCHEME = "bearer "
 
 
@@ -34,7 +34,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One ``[[keys]]`` of the file. The key itself is not in it."""
 
     name: Annotated[str, Meta(pattern=NAME)]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     models: tuple[Annotated[str, Meta(pattern=PATTERN)], ...] = ("*",)
     rate: Annotated[float, Meta(ge=0)] = 0  #: requests a second; 0 is no limit
     burst: Annotated[int, Meta(ge=0)] = 0  #: requests at once; 0 is a second's worth

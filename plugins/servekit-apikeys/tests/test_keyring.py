@@ -80,6 +80,8 @@ REFUSED = {
     "not TOML": ("keys = ", "Invalid"),
     "unknown field": ("[[keys]]\nname = 'a'\nsha256 = 'x'\nmodel = 'b'", "keys"),
     "no digest": ("[[keys]]\nname = 'a'\nsha256 = 'secret'", "sha256"),
+    "a name with a newline": (f'[[keys]]\nname = "a\\n"\nsha256 = "{ADA.sha256}"', "name"),
+    "a digest with a newline": (f'[[keys]]\nname = "a"\nsha256 = "{ADA.sha256}\\n"', "sha256"),
     "a rate below nothing": (f"[[keys]]\nname = 'a'\nsha256 = '{ADA.sha256}'\nrate = -1", "rate"),
     "one name twice": (TWICE, "two keys have one name"),
     "not UTF-8": ("\udcff", "utf-8"),

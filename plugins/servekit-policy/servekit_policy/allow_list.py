@@ -21,7 +21,7 @@ class AllowRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str = "*"
     source: str = "*"
-    digest: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""  #: "" is any
+    digest: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""  #: "" is any
     directories: bool = False
 
     def allows(self, archive: ArchiveInfo) -> bool:

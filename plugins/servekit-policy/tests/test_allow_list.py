@@ -61,6 +61,9 @@ def test_file(tmp_path):
         pytest.param("allow = 1", "array", id="no table"),
         pytest.param("[[allow]]\nnames = 'a'", "names", id="unknown key"),
         pytest.param("[[allow]]\ndigest = 'abc'", "matching regex", id="no digest"),
+        pytest.param(
+            f'[[allow]]\ndigest = "{DIGEST}\\n"', "matching regex", id="a digest and a newline"
+        ),
         pytest.param("[[allow]", "policy.toml", id="not TOML"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from servekit_archiver import ArchiveError
@@ -34,13 +35,18 @@ def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
         key = _unlocked(path, content)
     except ValueError as error:
         raise ArchiveError(f"{path}: is not a private key (PEM)") from error
+    except UnsupportedAlgorithm as error:
+        raise _of_another_kind(path) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name not in HASHES:
-        raise ArchiveError(f"{path}: is not a key on one of the curves {', '.join(HASHES)}")
+        raise _of_another_kind(path)
     return key
 
 
 def _unlocked(path: Path, content: bytes) -> serialization.SSHPrivateKeyTypes:
-    password = getpass.getpass(f"password of {path}: ").encode()
+    try:
+        password = getpass.getpass(f"password of {path}: ").encode()
+    except EOFError as error:
+        raise ArchiveError(f"{path}: needs a password, and none was entered") from error
     try:
         return serialization.load_pem_private_key(content, password)  # type: ignore[return-value]
     except (ValueError, TypeError) as error:
@@ -70,9 +76,15 @@ def _public_key(path: Path) -> ec.EllipticCurvePublicKey:
         key = serialization.load_pem_public_key(_read(path))
     except ValueError as error:
         raise ArchiveError(f"{path}: is not a public key (PEM)") from error
+    except UnsupportedAlgorithm as error:
+        raise _of_another_kind(path) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in HASHES:
-        raise ArchiveError(f"{path}: is not a key on one of the curves {', '.join(HASHES)}")
+        raise _of_another_kind(path)
     return key
+
+
+def _of_another_kind(path: Path) -> ArchiveError:
+    return ArchiveError(f"{path}: is not a key on one of the curves {', '.join(HASHES)}")
 
 
 def _read(path: Path) -> bytes:

@@ -122,6 +122,43 @@ def test_another_kind_of_key_is_refused(run, archive, tmp_path):
     assert "is not a key on one of the curves secp256r1" in run("sign", archive, "--key", path)[2]
 
 
+@pytest.mark.parametrize(
+    ("command", "kind", "content"),
+    [
+        (
+            "sign",
+            "EC PRIVATE KEY",
+            "MD4CAQEEDpvLaZudbVWFtVd77jFPoAcGBSuBBAAGoSADHgAELoYyz1+V6BEs3iS6QTl8uaSH5NJ33xzUjkTOMQ==",
+        ),
+        (
+            "verify",
+            "PUBLIC KEY",
+            "MDIwEAYHKoZIzj0CAQYFK4EEAAYDHgAELoYyz1+V6BEs3iS6QTl8uaSH5NJ33xzUjkTOMQ==",
+        ),
+    ],
+)
+def test_a_key_on_a_curve_that_nobody_supports_is_refused(
+    run, archive, tmp_path, command, kind, content
+):
+    """The keys are on secp112r1, by OpenSSL."""
+    path = tmp_path / "k.pem"
+    path.write_text(f"-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n")
+    status, _, err = run(command, archive, "--key", path)
+
+    assert status == 1
+    assert f"{path}: is not a key on one of the curves secp256r1" in err
+
+
+def test_a_password_that_nobody_can_enter_is_missed(run, archive, make_key, monkeypatch):
+    def ask(prompt):
+        raise EOFError
+
+    private, _ = make_key("k", password=b"open sesame")
+    monkeypatch.setattr("getpass.getpass", ask)
+
+    assert f"{private}: needs a password" in run("sign", archive, "--key", private)[2]
+
+
 def test_a_password_is_asked_for(run, archive, make_key, monkeypatch):
     private, public = make_key("k", password=b"open sesame")
     monkeypatch.setattr("getpass.getpass", lambda prompt: "wrong")
