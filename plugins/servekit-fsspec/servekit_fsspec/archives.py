@@ -6,13 +6,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import fsspec
-
 from servekit.errors import StartupError
+from servekit_fsspec.opening import CHUNK_BYTES, open_file
 
 __all__ = ["download"]
-
-CHUNK_BYTES = 8 << 20  #: one request to a store each
 DIGEST = re.compile(r"sha256=([0-9a-f]{64})")
 
 
@@ -27,12 +24,8 @@ def download(url: str, scratch: Path, progress: Callable[[int, int], None]) -> P
     wanted = DIGEST.fullmatch(fragment)
     if fragment and not wanted:
         raise StartupError("the fragment of the URL must be #sha256= and 64 hexadecimal digits")
-    try:
-        opened = fsspec.open(location, "rb", block_size=CHUNK_BYTES)
-    except (ImportError, ValueError) as error:  # fsspec says which package it lacks
-        raise StartupError(str(error)) from error
     path, hasher, done = scratch / "archive.mar", hashlib.sha256(), 0
-    with opened as file, path.open("wb") as copy:
+    with open_file(location) as file, path.open("wb") as copy:
         total = getattr(file, "size", None) or 0
         while chunk := file.read(CHUNK_BYTES):
             hasher.update(chunk)

@@ -3,13 +3,10 @@
 
 from collections.abc import Iterator
 
-import fsspec
-
 from servekit.errors import StartupError
+from servekit_fsspec.opening import CHUNK_BYTES, open_file
 
 __all__ = ["fetch"]
-
-CHUNK_BYTES = 8 << 20  #: one request to a store each
 
 
 def fetch(url: str, start: int) -> Iterator[bytes]:
@@ -18,8 +15,8 @@ def fetch(url: str, start: int) -> Iterator[bytes]:
     :raises StartupError: the package for its scheme is not installed.
     """
     try:
-        opened = fsspec.open(url, "rb", block_size=CHUNK_BYTES)
-    except (ImportError, ValueError) as error:  # fsspec says which package it lacks
+        opened = open_file(url)
+    except StartupError as error:
         raise StartupError(f"{url}: {error}") from error
     with opened as file:
         file.seek(start)

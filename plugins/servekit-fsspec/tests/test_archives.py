@@ -2,6 +2,9 @@
 """Archives are downloaded, and compared with the digest that the URL names."""
 
 import hashlib
+import socket
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import fsspec
 import pytest
@@ -58,6 +61,41 @@ def test_a_file_url_is_a_local_file(tmp_path):
 def test_what_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(OSError, match=r"nothing\.mar"):
         download("memory://models/nothing.mar", tmp_path, lambda done, total: None)
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_what_a_server_answers_is_told_and_no_secret_of_the_url(tmp_path, status):
+    pytest.importorskip("aiohttp")
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(status)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://ada:s3cret@127.0.0.1:{server.server_address[1]}/a.mar?signature=t0ken"
+        with pytest.raises(OSError, match="server") as raised:
+            download(url, tmp_path, lambda done, total: None)
+        server.shutdown()
+
+    assert str(raised.value) == f"the server answers {status}"
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path):
+    pytest.importorskip("aiohttp")
+    with socket.socket() as bound:  # it does not listen
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://ada:s3cret@127.0.0.1:{bound.getsockname()[1]}/a.mar?signature=t0ken"
+        with pytest.raises(OSError, match="Connect call failed") as raised:
+            download(url, tmp_path, lambda done, total: None)
+
+    assert "s3cret" not in str(raised.value)
+    assert "t0ken" not in str(raised.value)
 
 
 def test_other_schemes_are_left_to_others(tmp_path):
