@@ -24,6 +24,8 @@ from servekit.cli.parsing.exit_status import (
 )
 from servekit.cli.parsing.options import OTHERS, given_flags, grouped
 from servekit.cli.parsing.parser import create_parser
+from servekit.errors import StartupError
+from servekit.supervisor.os.run_directory import RunDirectory
 
 
 def servekit(*arguments, stdout=subprocess.PIPE, preexec_fn=None, **environment):
@@ -151,6 +153,20 @@ def test_impossible_start_is_one_line_and_status_3(tmp_path, arguments, environm
     assert done.returncode == STARTUP_FAILED
     assert line.format(**words) in done.stderr
     assert (done.stderr.startswith("servekit: "), done.stderr.count("\n")) == (True, 1)
+
+
+def test_no_directory_for_temporary_files_is_one_line(monkeypatch, capsys):
+    """So it is in a container whose file system is read-only, without a volume at /tmp."""
+
+    def find_none():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", find_none)
+    with pytest.raises(StartupError, match="run_dir: no directory for temporary files"):
+        RunDirectory()
+
+    assert main(["status"]) == STARTUP_FAILED
+    assert capsys.readouterr().err.startswith("servekit: run_dir: no directory for temporary files")
 
 
 def test_a_command_that_is_built_in_imports_no_plugin():

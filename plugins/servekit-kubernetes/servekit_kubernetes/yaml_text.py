@@ -22,6 +22,8 @@ CONDITION = re.compile(
 )
 #: Go's YAML takes these for numbers and booleans, and PyYAML leaves them without quotes
 AMBIGUOUS = re.compile(r"[-+]?\.?\d[\dA-Fa-fOoPpXx_.+-]*|[YyNn]")
+#: characters that end a line in YAML 1.1; only in double quotes they are escaped
+LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 
 
 def comment(text: str) -> dict[str, None]:
@@ -79,6 +81,7 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else "'" if AMBIGUOUS.fullmatch(text) else None
+    style = '"' if LINE_ENDS.search(text) else style
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -103,7 +103,17 @@ def running(parent: str = "") -> dict[int, Path]:
 
 
 def _place(parent: str) -> Path:
-    return Path(parent or tempfile.gettempdir()).absolute()
+    """Return where run directories are.
+
+    :raises StartupError: nothing can be written to, as in a container without a volume at ``/tmp``.
+    """
+    try:
+        return Path(parent or tempfile.gettempdir()).absolute()
+    except FileNotFoundError as error:
+        raise StartupError(
+            "run_dir: no directory for temporary files can be written to: mount one at /tmp, or"
+            " name one in TMPDIR"
+        ) from error
 
 
 def _own(place: Path, prefix: str = PREFIX) -> Iterator[Path]:
