@@ -70,6 +70,9 @@ REFUSED = {
     "space in the query": (b"GET /ping?a b HTTP/1.1" + REST, 400),
     "longer method": (b"GETX /ping HTTP/1.1" + REST, 501),
     "method that is no token": (b"G(T /ping HTTP/1.1" + REST, 400),
+    "two methods": (b"G T /ping HTTP/1.1" + REST, 400),
+    "unknown method without a version": (b"BREW /ping" + REST, 400),
+    "unknown method of another protocol": (b"BREW /ping HTCPCP/1.1" + REST, 400),
     "CONNECT": (b"CONNECT test:80 HTTP/1.1" + REST, 405),
     "no leading slash": (b"GET ping HTTP/1.1" + REST, 400),
     "asterisk": (b"GET * HTTP/1.1" + REST, 400),
@@ -112,6 +115,7 @@ LINES = (
     "ICE",
     "space at the end",
     "method of another protocol",
+    "unknown method",
 )
 
 
@@ -124,6 +128,7 @@ def test_line_is_refused_wherever_it_stands(line, before, size):
         failure = failure or parser.feed(sent[start : start + size])
 
     assert isinstance(failure, ServekitError)
+    assert failure.status == REFUSED[line][1]
     assert len(parser.requests) == sum(before.count(each) for each in (b"GET ", b"POST "))
 
 

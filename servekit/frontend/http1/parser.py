@@ -129,7 +129,7 @@ class RequestParser:
                     raise
                 return error.__context__
         except httptools.HttpParserError as error:
-            return self._error_of(error, data)
+            return self._error_of(error, data, left, before)
         if rest is not None:  # not above: a callback's error would seem to be caused by this one
             return self._parse_without_upgrade(rest)
         if is_chunked:
@@ -152,15 +152,17 @@ class RequestParser:
         self.lines.keep_tail(text if self.builder.stage == HEAD else b"")
         return None
 
-    def _error_of(self, error: httptools.HttpParserError, data: bytes) -> RequestError | None:
+    def _error_of(
+        self, error: httptools.HttpParserError, data: bytes, left: int, before: int
+    ) -> ServekitError | None:
         """Tell a request line that is not supported from one that is malformed."""
-        received = self.builder.received
         if isinstance(error, httptools.HttpParserInvalidMethodError):
-            line = data.lstrip(b"\r\n") if received == len(data) else b""
-            if METHOD.match(line):
+            if (found := self._check_later_lines(data, left, before)) is not None:
+                return found
+            if METHOD.match(self.lines.partial):  # a whole line has been checked
                 return NotSupported("method: not known here")
         elif PREFACE_SEEN in str(error):
-            self.after_preface = data[len(HTTP2_PREFACE) - (received - len(data)) :]
+            self.after_preface = data[len(HTTP2_PREFACE) - (self.builder.received - len(data)) :]
             return None
         return RequestError(f"not HTTP/1.1: {error}")
 
