@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of this plugin."""
+"""The hooks of this plugin."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from servekit import hookimpl
 
 if TYPE_CHECKING:
-    from servekit.extension import Protocol, Server
+    from servekit.extension import Protocol, Routes, Server
 
-__all__ = ["register_protocols"]
+__all__ = ["register_protocols", "register_routes"]
 
 
 @hookimpl
@@ -19,3 +19,12 @@ def register_protocols(server: Server) -> list[Protocol]:
     from servekit_kserve_v1.protocol import KServeV1
 
     return [KServeV1(server)]
+
+
+@hookimpl
+def register_routes() -> list[Routes]:
+    """Say at ``/`` that the server is alive."""
+    from servekit.extension import Routes
+    from servekit_kserve_v1.root import create_root
+
+    return [Routes(blueprint=create_root())]

@@ -86,6 +86,12 @@ def test_predictions(served, instances, predictions):
     assert post(served, instances) == (200, {"predictions": predictions})
 
 
+def test_the_server_is_alive(served):
+    found = json.loads(served.get("/").body)
+
+    assert (found["status"], found["name"]) == ("alive", "servekit")
+
+
 @pytest.mark.parametrize("path", ["/v1/models/odd/versions/3:predict", "/v1/models/%6fdd:predict"])
 def test_other_names_of_the_same(served, path):
     assert post(served, [1], path) == (200, {"predictions": [1]})
