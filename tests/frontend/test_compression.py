@@ -55,6 +55,7 @@ def ask(front_end, text):
         pytest.param(b"identity;q=0, gzip;q=0.001", b"gzip", id="the last that is left"),
         pytest.param(b"br", b"", id="one that is not offered"),
         pytest.param(b"gzip;q=x, ,;;", b"", id="what is malformed counts for nothing"),
+        pytest.param(b"zstd;q=1.5, gzip;q=1.000", b"gzip", id="nothing is better than 1"),
     ],
 )
 def test_choice(accepted, coding):

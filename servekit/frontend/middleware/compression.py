@@ -23,7 +23,8 @@ __all__ = ["Compression", "create_codings"]
 VARY: Final = ("Vary", "Accept-Encoding")
 INLINE_BYTES: Final = 64 * 1024  #: bodies from this size on are compressed in a thread
 MAX_KNOWN: Final = 64
-CODING: Final = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
+QUALITY: Final = rb"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?"
+CODING: Final = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*(%b)\s*)?" % QUALITY)
 #: media types whose content is compressed already
 DENSE: Final = re.compile(
     r"image/(?!svg)|audio/|video/|application/(?:zip|gzip|zstd)\b", re.IGNORECASE
