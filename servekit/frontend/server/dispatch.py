@@ -34,6 +34,7 @@ __all__ = ["Dispatcher"]
 
 APPLICATION_S: Final = 0.0005  #: typical time of the Flask app for a response
 HEALTH: Final = (b"/ping", b"/ping/live", b"/ping/ready")  #: ends of paths that are never put off
+SMALL_BYTES: Final = 4096  #: larger bodies would take memory while their requests are put off
 REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")  #: a client may choose one
 ALLOWED: Final = (("Allow", "GET, HEAD, OPTIONS, POST"),)
 
@@ -141,7 +142,8 @@ class Dispatcher:
             *(call_application, self._application, self._address, self._clients),
             *(exchange, request),
         )
-        if request.target.partition(b"?")[0].endswith(HEALTH):
+        path = request.target.partition(b"?")[0]
+        if path.endswith(HEALTH) or len(request.content) > SMALL_BYTES:
             call.start()
         else:  # some views take long, and many requests may come in one turn of the loop
             self._slices.defer(partial(_begin, call, exchange))
