@@ -2,7 +2,11 @@
 """Services that stream and have a signature with several inputs, over HTTP and over gRPC."""
 
 import json
+import os
 import queue
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +41,11 @@ class AsyncTale(Service):
         for output in Tale().stream(row):
             await asyncio.sleep(0)
             yield output
+
+class Repeat(Service):
+    def stream(self, row):
+        for value in row["IN"]:
+            yield {{"OUT": [value]}}
 """
 SIGNATURE = """
 [signature]
@@ -49,27 +58,47 @@ outputs = [
     { name = "place", dtype = "int32", shape = [] },
 ]
 """
+#: as the model of this name in the examples of Triton's client
+REPEAT = """
+name = "repeat_int32"
+service = "service:Repeat"
+[signature]
+inputs = [
+    { name = "IN", dtype = "int32", shape = [-1] },
+    { name = "DELAY", dtype = "uint32", shape = [-1] },
+    { name = "WAIT", dtype = "uint32", shape = [1] },
+]
+outputs = [{ name = "OUT", dtype = "int32", shape = [1] }]
+"""
+EXAMPLES = os.environ.get("OIP_TRITON_EXAMPLES", "")
 MODELS = pytest.mark.parametrize("model", ["tale", "async_tale"])
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     store = tmp_path_factory.mktemp("tales")
-    for name, service in (("tale", "Tale"), ("async_tale", "AsyncTale")):
+    tales = {
+        name: f'name = "{name}"\nversion = "1"\nservice = "service:{service}"\n' + SIGNATURE
+        for name, service in (("tale", "Tale"), ("async_tale", "AsyncTale"))
+    }
+    for name, toml in {**tales, "repeat_int32": REPEAT}.items():
         directory = store / name
         directory.mkdir()
         (directory / "service.py").write_text(SERVICES)
-        toml = f'name = "{name}"\nversion = "1"\nservice = "service:{service}"\n'
-        (directory / "model.toml").write_text(toml + SIGNATURE)
+        (directory / "model.toml").write_text(toml)
     models = sorted(store.iterdir())
     with ServedModel(*models, plugin=["oip.grpc=127.0.0.1:0"]) as found:
         yield found.wait_ready()
 
 
 @pytest.fixture
-def client(served):
-    shown = served.log.wait_for("output", subject="front-end")["message"]
-    with triton.InferenceServerClient(shown.removeprefix("gRPC at ")) as found:
+def address(served):
+    return served.log.wait_for("output", subject="front-end")["message"].removeprefix("gRPC at ")
+
+
+@pytest.fixture
+def client(address):
+    with triton.InferenceServerClient(address) as found:
         yield found
 
 
@@ -199,3 +228,37 @@ def test_a_stream_has_one_row(client, model):
     (error,) = stream(client, model, tensors("a", 1, rows=2))
 
     assert "a stream has one input, got 2" in str(error)
+
+
+def numbers(**values):
+    """Return inputs of ``repeat_int32`` without an axis of rows, changed by *values*."""
+    kinds = {"IN": "INT32", "DELAY": "UINT32", "WAIT": "UINT32"}
+    given = {"IN": [7, 8, 9], "DELAY": [0, 0, 0], "WAIT": [0]} | values
+    found = []
+    for name, kind in kinds.items():
+        array = np.array(given[name], kind.lower())
+        found.append(triton.InferInput(name, array.shape, kind))
+        found[-1].set_data_from_numpy(array)
+    return found
+
+
+def test_tensors_need_no_axis_of_rows(client):
+    found = stream(client, "repeat_int32", numbers(), numbers(IN=[]), numbers(IN=[5]))
+
+    assert [each.as_numpy("OUT").tolist() for each in found] == [[7], [8], [9], [5]]
+
+
+def test_all_tensors_have_the_axis_of_rows_or_none_has(client):
+    error, last = stream(client, "repeat_int32", numbers(WAIT=[[0]]), numbers(IN=[5]))
+
+    assert "input 'IN': shape is [3], expected [-1, -1]" in str(error)
+    assert last.as_numpy("OUT").tolist() == [5]
+
+
+@pytest.mark.skipif(not EXAMPLES, reason="OIP_TRITON_EXAMPLES: the examples of tritonclient")
+def test_the_example_of_a_stream(address):
+    command = [sys.executable, str(Path(EXAMPLES, "simple_grpc_custom_repeat.py")), "-u", address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASS" in done.stdout

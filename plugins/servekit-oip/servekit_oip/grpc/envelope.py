@@ -52,7 +52,7 @@ class GrpcMessages(Envelope):
     """Reads requests and writes responses.
 
     What the methods for outputs need of a request is the state
-    ``(id, [(name, classes), ...], wants_final)``.
+    ``(id, [(name, classes), ...], wants_final, has_rows)``.
     """
 
     stream_media_type = MESSAGES
@@ -110,8 +110,9 @@ class GrpcMessages(Envelope):
             counts = f"{len(contents)} raw_input_contents for {len(asked.inputs)} inputs"
             raise InputError(f"{counts} of model '{self.model.name}'")
         inputs, tensors = InputTensors(self._tensors), list[RawTensor]()
+        has_rows = self._has_rows(asked.inputs)
         for place, tensor in enumerate(asked.inputs):
-            name, shape = tensor.name, list(tensor.shape)
+            name, shape = tensor.name, [*([] if has_rows else [1]), *tensor.shape]
             self._check(tensor, is_raw=bool(contents))
             datatype = inputs.expect(name, tensor.datatype, shape).datatype
             if contents:
@@ -121,15 +122,24 @@ class GrpcMessages(Envelope):
             inputs.put(name, array)
             tensors.append((name, datatype, shape))
         wants_final = WANTS_FINAL in asked.parameters and asked.parameters[WANTS_FINAL].bool_param
-        options = self._wanted(request, asked.outputs), wants_final
+        options = self._wanted(request, asked.outputs), wants_final, has_rows
         request.state, found = (id_, *options), inputs.inputs()
-        if contents and self._tensors.takes_signature and len(rest) <= MAX_REST:
+        is_usual = has_rows and self._tensors.takes_signature
+        if contents and is_usual and len(rest) <= MAX_REST:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[rest] = KnownRequest(tensors, found[0].count, options)
             if len(contents) == 1:
                 self._plain.remember(rest, tensors[0][2], ("", *options))
         return found
+
+    def _has_rows(self, inputs: Sequence[Any]) -> bool:
+        """Whether *inputs* have an axis of rows, which a model that streams can do without."""
+        specs = self._tensors.inputs
+        return not self._tensors.streams or any(
+            each.name not in specs or len(each.shape) != len(specs[each.name].shape)
+            for each in inputs
+        )
 
     def _check(self, tensor: Any, *, is_raw: bool) -> None:
         """Check that the content of *tensor* is where it should be.
@@ -180,7 +190,7 @@ class GrpcMessages(Envelope):
 
     def encode_end(self, request: EnvelopeRequest) -> bytes:
         """Return the last message of a stream, without outputs, if the client wants one."""
-        id_, _, wants_final = request.state
+        id_, _, wants_final, _ = request.state
         if not wants_final:
             return b""
         return framed(response_piece(self._head(id_, [True])))
@@ -192,7 +202,7 @@ class GrpcMessages(Envelope):
 
         :param finals: whether it is the last response, on a stream.
         """
-        id_, wanted, _ = request.state
+        id_, wanted, _, has_rows = request.state
         if request.is_split:
             self._check_outputs(wanted)
         wanted = wanted or self._all
@@ -202,7 +212,7 @@ class GrpcMessages(Envelope):
             array, datatype = arrays[name], self._outputs.datatype(name)
             if classes:
                 datatype, array = self._outputs.classes(array, classes)
-            told.append((name, datatype.name, array.shape))
+            told.append((name, datatype.name, array.shape if has_rows else array.shape[1:]))
             content = to_buffer(datatype, array)
             contents += (delimited(RAW_OUTPUTS, len(content)), content)
         return [self._head(id_, finals, told), *contents]
@@ -236,4 +246,4 @@ class KnownRequest(NamedTuple):
 
     tensors: Sequence[RawTensor]
     rows: int
-    options: tuple[Sequence[tuple[str, int]], bool]  #: the outputs, and whether an end is wanted
+    options: tuple[Sequence[tuple[str, int]], bool, bool]  #: the rest of the state

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from servekit_oip.signature import ModelTensor, ModelTensors
 
-    #: the id of a request, the outputs that it wants with their numbers of classes, and whether its
-    #: stream has to end with a response without outputs
-    State = tuple[str, Sequence[tuple[str, int]], bool]
+    #: the id of a request, the outputs that it wants with their numbers of classes, whether its
+    #: stream has to end with a response without outputs, and whether tensors have an axis of rows
+    State = tuple[str, Sequence[tuple[str, int]], bool, bool]
 
 __all__ = ["PlainMessages"]
 
@@ -65,7 +65,7 @@ class PlainMessages:
         :param rest: the message without id and contents.
         :param shape: of its only tensor.
         """
-        _, wanted, _ = state
+        _, wanted, *_ = state
         are_plain = self._outputs and not any(classes for _, classes in wanted)
         size = math.prod(shape) * self._dtype.itemsize if self._dtype is not None else 0
         if shape[0] == 1 and size and are_plain:
@@ -101,7 +101,7 @@ class PlainMessages:
             }
         return [
             self._message(id_, wanted, columns, place)
-            for place, (id_, wanted, _) in enumerate(states)
+            for place, (id_, wanted, *_) in enumerate(states)
         ]
 
     def _message(
