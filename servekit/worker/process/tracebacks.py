@@ -95,14 +95,15 @@ def _text(error: BaseException) -> str:
 
 
 def _origin(error: BaseException, directory: str) -> str:
-    """Return `` (service.py:12)``, of the last frame in *directory* if there is one."""
+    """Return `` (service.py:12)``, of the last frame in *directory*, else the last not of ours."""
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         frames = [(error.filename, error.lineno)]
     own = [frame for frame in frames if os.path.realpath(frame[0]).startswith(directory + os.sep)]
     if not frames:
         return ""
-    filename, line = (own or frames)[-1]
+    theirs = [frame for frame in frames if not _is_ours(frame[0])]
+    filename, line = (own or theirs or frames)[-1]
     path = os.path.realpath(filename)
     shown = os.path.relpath(path, directory) if path.startswith(directory) else filename
     return f" ({shown}:{line})"
