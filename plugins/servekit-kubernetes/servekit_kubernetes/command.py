@@ -19,7 +19,7 @@ from servekit_kubernetes.helm import helm_files
 from servekit_kubernetes.kserve import MEMORY_MIB, kserve_files
 from servekit_kubernetes.kustomize import kustomize_files
 from servekit_kubernetes.other_commands import check_model, write_image
-from servekit_kubernetes.plan import ImageFacts, KubePlan
+from servekit_kubernetes.plan import GRPC, ImageFacts, KubePlan
 from servekit_kubernetes.sizing import peaks, pod_memory_mib
 
 __all__ = ["configure"]
@@ -87,7 +87,9 @@ def _files(plan: KubePlan, draft: Path) -> dict[str, str]:
 
 def _image_options(parsed: argparse.Namespace) -> list[str]:
     one = {"--tag": parsed.image, "--base": parsed.base, "--cache-dir": parsed.cache_dir}
-    grpc = [] if parsed.models else ["servekit-oip[grpc]"]  # the other half of KServe's protocol
+    # half of KServe's protocol is gRPC
+    has_grpc = not parsed.models or bool(dict(parsed.env).get(GRPC))
+    grpc = ["servekit-oip[grpc]"] if has_grpc else []
     several = {"--install": [*parsed.install, *grpc], "--find-links": parsed.find_links}
     return [
         *(word for flag, value in one.items() if value for word in (flag, value)),

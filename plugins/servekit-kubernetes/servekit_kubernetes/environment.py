@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuses variables of the container that contradict the manifests."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from servekit.errors import StartupError
 from servekit.settings import Settings, SettingsError, load_settings
 from servekit_kubernetes.kserve import GRPC_PORT, STOP_S
-from servekit_kubernetes.plan import DRAIN_DELAY_S, SPARE_S
+from servekit_kubernetes.plan import DRAIN_DELAY_S, GRPC, SPARE_S
 
 __all__ = ["CONFLICTS", "changes_workers", "check_environment"]
 
-REACHED: Final = "the probes and the Services ask for HTTP at port 8080 of the pod"
+PORT: Final = 8080  #: of HTTP, in every image
+REACHED: Final = f"the probes and the Services ask for HTTP at port {PORT} of the pod"
 SECRET: Final = "a token belongs in a Secret; docs/kubernetes.md says how a pod gets it"  # noqa: S105
 #: variable: why it cannot be set
 OF_BOTH: Final = {
@@ -31,9 +33,10 @@ CONFLICTS: Final = OF_BOTH | {
     "SERVEKIT_FETCH_ASSETS": "the image was made to have its assets inside, or to fetch them",
     "SERVEKIT_INSTALL_REQUIREMENTS": "the image has the requirements of its models",
 }
+ADDRESS: Final = re.compile(r"(?:0\.0\.0\.0|\[::\]):(\d{1,5})")  #: that other pods reach
 OF_IMAGE: Final = {"SERVEKIT_HOST": "0.0.0.0"}  # noqa: S104  # pods have an address each
 OF_KSERVE: Final = OF_BOTH | {
-    "SERVEKIT_PLUGIN_OIP_GRPC": f"services for gRPC expect it at port {GRPC_PORT}",
+    GRPC: f"services for gRPC expect it at port {GRPC_PORT}",
 }
 
 
@@ -47,6 +50,8 @@ def check_environment(env: Mapping[str, str], *, has_models: bool) -> Settings:
     for name, text in env.items():
         if text and name in conflicts:
             raise StartupError(f"--env {name}: {conflicts[name]}")
+    if address := env.get(GRPC):
+        _check_grpc(address)
     try:
         settings = load_settings({}, environment=OF_IMAGE | dict(env))
     except SettingsError as error:
@@ -54,6 +59,14 @@ def check_environment(env: Mapping[str, str], *, has_models: bool) -> Settings:
     if not has_models:
         _check_end(env, settings)
     return settings
+
+
+def _check_grpc(address: str) -> None:
+    found = ADDRESS.fullmatch(address)
+    if not found or not 0 < int(found[1]) < 1 << 16:
+        raise StartupError(f"--env {GRPC}: {address!r} is not an address like 0.0.0.0:{GRPC_PORT}")
+    if int(found[1]) == PORT:
+        raise StartupError(f"--env {GRPC}: port {PORT} is that of HTTP")
 
 
 def _check_end(env: Mapping[str, str], settings: Settings) -> None:

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from servekit_kubernetes.plan import SPARE_S, KubePlan
+from servekit_kubernetes.plan import GRPC, SPARE_S, KubePlan
 from servekit_kubernetes.scaling import BUSY, QUEUE_TIME, Signal
 from servekit_kubernetes.yaml_text import Resource, as_yaml, comment
 
@@ -109,7 +109,7 @@ def _container(plan: KubePlan) -> dict[str, Any]:
 def _env(plan: KubePlan) -> dict[str, str]:
     grace_s = STOP_S - SPARE_S - plan.settings.drain_delay
     own = {
-        "SERVEKIT_PLUGIN_OIP_GRPC": f"0.0.0.0:{GRPC_PORT}",
+        GRPC: f"0.0.0.0:{GRPC_PORT}",
         "SERVEKIT_GRACE": f"{grace_s:g}",
     }
     return own | plan.every_env

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from servekit.settings import Settings, load_settings
 
-__all__ = ["DRAIN_DELAY_S", "SPARE_S", "ImageFacts", "KubePlan", "Range"]
+__all__ = ["DRAIN_DELAY_S", "GRPC", "SPARE_S", "ImageFacts", "KubePlan", "Range"]
 
+GRPC = "SERVEKIT_PLUGIN_OIP_GRPC"  #: the variable with the address of gRPC
 SPARE_S = 5  #: after the grace period, for the processes to end
 DRAIN_DELAY_S = 5  #: until the last proxy of a cluster knows that a pod is going away
 START_SPARE_S = 30  #: for the server itself to start, beside the load of its models
@@ -86,7 +87,7 @@ class KubePlan:
     @property
     def ports(self) -> dict[str, int]:
         """The ports of a pod by name: HTTP, and gRPC if a variable has servekit-oip listen."""
-        port = self.env.get("SERVEKIT_PLUGIN_OIP_GRPC", "").rpartition(":")[2]
+        port = self.env.get(GRPC, "").rpartition(":")[2]
         return {"http": self.image.port} | ({"grpc": int(port)} if port.isdecimal() else {})
 
     @property

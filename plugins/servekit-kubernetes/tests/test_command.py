@@ -84,8 +84,20 @@ def test_a_pipeline_has_the_workers_of_all_its_stages():
     assert pod_memory_mib(found) == 576  # 256 + 1.25 * 250, in steps of 64
 
 
-@pytest.mark.parametrize(("models", "is_kserve"), [(["iris.mar", "--no-check"], False), ([], True)])
-def test_without_a_model_the_platform_brings_them(monkeypatch, tmp_path, models, is_kserve):
+GRPC = "SERVEKIT_PLUGIN_OIP_GRPC=0.0.0.0:9000"
+
+
+@pytest.mark.parametrize(
+    ("models", "is_kserve", "has_grpc"),
+    [
+        (["iris.mar", "--no-check"], False, False),
+        (["iris.mar", "--no-check", "--env", GRPC], False, True),
+        ([], True, True),
+    ],
+)
+def test_without_a_model_the_platform_brings_them(
+    monkeypatch, tmp_path, models, is_kserve, has_grpc
+):
     """The image, which takes minutes, is a stand-in."""
     ordered = []
 
@@ -99,7 +111,7 @@ def test_without_a_model_the_platform_brings_them(monkeypatch, tmp_path, models,
     assert main(["kube", "render", *models, "-o", str(tmp_path / "k8s")]) == OK
     grpc = ["--install", "servekit-oip[grpc]"]
 
-    assert ordered == [(models[:1], grpc if is_kserve else [])]
+    assert ordered == [(models[:1], grpc if has_grpc else [])]
     assert (tmp_path / "k8s/kserve/runtime.yaml").exists() == is_kserve
     assert (tmp_path / "k8s/base/deployment.yaml").exists() != is_kserve
     assert (tmp_path / "k8s/chart/Chart.yaml").exists() != is_kserve
