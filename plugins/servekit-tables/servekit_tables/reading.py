@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from servekit.errors import BodyMalformed
+from servekit_tables.pages import unpacked_bytes
 
 __all__ = ["read_csv", "read_parquet"]
 
@@ -18,8 +20,10 @@ MAX_CELLS: Final = 1 << 26  #: elements of all columns together
 #: any Parquet file may have so many elements, and more for each byte: equal ones take no bytes
 SPARE_CELLS: Final = 1 << 22
 CELLS_PER_BYTE: Final = 64
+NUMBER_BYTES: Final = 8  #: a longer element of a fixed length counts as several
 MAX_BYTES: Final = 1 << 29  #: bytes that a Parquet file takes without its compression
 MAX_COLUMNS: Final = 1 << 14
+MAX_GROUPS: Final = 1 << 14
 BATCH: Final = 1 << 16  #: rows that are read at once
 REASON_CHARS: Final = 200  #: characters of a message of pyarrow
 
@@ -73,34 +77,47 @@ def read_parquet(body: bytes) -> Any:
             thrift_string_size_limit=1 << 24,
             thrift_container_size_limit=1 << 20,
         )
-        _check_size(file.metadata, len(body))
+        _check_size(file, body)
         schema = file.schema_arrow
-        dictionaries = [field.name for field in schema if pa.types.is_string(field.type)]
-        # repeated text stays one text
-        file = pyarrow.parquet.ParquetFile(pa.BufferReader(body), read_dictionary=dictionaries)
+        leaves = map(file.schema.column, range(file.metadata.num_columns))
+        # repeated text stays one text, within lists too
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(body), read_dictionary=texts)
         batches, size = [], 0
         for batch in file.iter_batches(BATCH, use_threads=False):
             size += batch.nbytes
             if size > MAX_BYTES:
                 raise _too_large(f"over {MAX_BYTES >> 20} MiB")
             batches.append(batch)
-    except (pa.ArrowException, OSError) as error:
+        table = pa.Table.from_batches(batches, file.schema_arrow)
+        table.validate(full=True)  # an index may lie outside of its dictionary
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise _malformed(error) from None
-    table = pa.Table.from_batches(batches, file.schema_arrow)
     _check_names(table.column_names)
     return table.drop_columns(_index_columns(schema.metadata or {}, table.column_names))
 
 
-def _check_size(metadata: Any, body_bytes: int) -> None:
-    if metadata.num_columns > MAX_COLUMNS:
-        raise _too_large(f"{metadata.num_columns} columns, limit {MAX_COLUMNS}")
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    cells = max(sum(chunk.num_values for chunk in chunks), metadata.num_rows * metadata.num_columns)
+def _check_size(file: Any, body: bytes) -> None:
+    metadata, body_bytes = file.metadata, len(body)
+    columns, groups = metadata.num_columns, metadata.num_row_groups
+    if columns > MAX_COLUMNS:
+        raise _too_large(f"{columns} columns, limit {MAX_COLUMNS}")
+    if groups > MAX_GROUPS:
+        raise _too_large(f"{groups} row groups, limit {MAX_GROUPS}")
+    for place in range(groups):
+        # no rows are read, but errors raised: in ``column`` below, they would end the process
+        next(file.reader.iter_batches(0, [place], use_threads=False), None)
+    found = [metadata.row_group(place) for place in range(groups)]
+    chunks = [group.column(place) for group in found for place in range(columns)]
+    sizes = [max(file.schema.column(place).length // NUMBER_BYTES, 1) for place in range(columns)]
+    counted = sum(
+        chunk.num_values * size for chunk, size in zip(chunks, cycle(sizes), strict=False)
+    )
+    cells = max(counted, metadata.num_rows * columns)
     limit = min(SPARE_CELLS + CELLS_PER_BYTE * body_bytes, MAX_CELLS)
     if cells > limit:
         raise _too_large(f"{cells} elements in {body_bytes} bytes, limit {limit}")
-    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    size = unpacked_bytes(body, chunks)
     if size > MAX_BYTES:
         raise _too_large(f"{size} bytes, limit {MAX_BYTES}")
 

@@ -2,6 +2,7 @@
 """CSV and Parquet bodies: what a model gets of them, and what is written of its outputs."""
 
 import io
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -23,10 +24,15 @@ def columns(rows, **dtypes):
     return {name: rows.values[name].array(dtype).tolist() for name, dtype in dtypes.items()}
 
 
-def parquet_of(**arrays):
+def parquet_of(*changes, options=(), **arrays):
+    """Return a file of *arrays*, in which each of *changes* replaces bytes by others."""
     sink = io.BytesIO()
-    pq.write_table(pa.table(arrays), sink)
-    return sink.getvalue()
+    pq.write_table(pa.table(arrays), sink, **dict(options))
+    body = sink.getvalue()
+    for old, new in changes:
+        assert old in body
+        body = body.replace(old, new)
+    return body
 
 
 # ---------------------------------------------------------------- CSV
@@ -191,6 +197,92 @@ def test_repeated_text_takes_no_more_memory_than_its_file():
     assert len(body) < 1_000_000
     assert len(texts) == 50_000
     assert len({id(text) for text in texts}) == 1
+
+
+REPEATED = pa.DictionaryArray.from_arrays(np.zeros(1000, "int32"), ["y" * 100_000])
+PLAIN = {"store_schema": False, "write_statistics": False}.items()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        REPEATED.cast(pa.dictionary(pa.int32(), pa.binary())),
+        pa.ListArray.from_arrays(np.arange(1001, dtype="int32"), REPEATED),
+        pa.StructArray.from_arrays([REPEATED], ["a"]),
+    ],
+    ids=["bytes", "lists", "structs"],
+)
+def test_nor_does_it_elsewhere(values):
+    body = parquet_of(x=values, options=PLAIN)  # 100 MB as separate strings
+    before = pa.total_allocated_bytes()
+    rows = parquet.decode(body, {})
+
+    assert rows.count == 1000
+    assert pa.total_allocated_bytes() - before < 1_000_000
+
+
+def test_lists_of_repeated_text_are_read():
+    values = pa.ListArray.from_arrays([0, 2, 4], REPEATED[:4])
+    found = parquet.decode(parquet_of(x=values, options=PLAIN), {}).values["x"].array("str")
+
+    assert found.shape == (2, 2)
+    assert set(found.ravel()) == {"y" * 100_000}
+
+
+def test_elements_of_a_fixed_length_count_as_several():
+    values = pa.array([b"y" * 1_000] * 40_000, pa.binary(1_000))
+
+    with pytest.raises(BodyMalformed, match=r"5000000 elements in \d+ bytes, limit 4"):
+        parquet.decode(parquet_of(x=values), {})
+
+
+def varint(number, length=0):
+    """Return *number* as Thrift writes it, padded to *length* bytes."""
+    digits = []
+    number <<= 1
+    while number or len(digits) < max(length, 1):
+        digits.append(number & 127)
+        number >>= 7
+    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
+
+
+def test_a_page_that_unpacks_to_more_than_the_file_says_is_refused(monkeypatch):
+    monkeypatch.setattr("servekit_tables.reading.MAX_BYTES", 1_000_000)
+    options = {**dict(PLAIN), "compression": "zstd", "use_dictionary": False}
+    body = parquet_of(x=[b"y" * 2_000_000], options=options)
+    said = pq.ParquetFile(io.BytesIO(body)).metadata.row_group(0).column(0).total_uncompressed_size
+    true = varint(said)
+    body = body.replace(true, varint(1000, len(true)))
+
+    assert len(body) < 10_000
+    chunk = pq.ParquetFile(io.BytesIO(body)).metadata.row_group(0).column(0)
+    assert chunk.total_uncompressed_size == 1000
+    with pytest.raises(BodyMalformed, match=r"20000\d\d bytes, limit 1000000"):
+        parquet.decode(body, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "old", "new", "message"),
+    [
+        # "a" is not optional, but has statistics of missing values, for which pyarrow aborts
+        ([True, None], b"\x15\0\x25\x02\x18\1a", b"\x15\0\x25\0\x18\1a", "size|stream|level"),
+        # a dictionary of one text, and an index of the second
+        (["p", "q"], b"\x4c\x15\4\x15", b"\x4c\x15\2\x15", "indices"),
+    ],
+    ids=["missing values", "dictionary"],
+)
+def test_a_file_that_contradicts_itself_is_refused(values, old, new, message):
+    with pytest.raises(BodyMalformed, match=message):
+        parquet.decode(parquet_of((old, new), a=values, options=PLAIN), {})
+
+
+def test_pages_are_read_or_refused_whatever_they_hold():
+    body = parquet_of(a=[1, 2], b=["p", "q"])
+    for place in range(len(body)):
+        for byte in (0, 0xFF, body[place] ^ 16):
+            changed = body[:place] + bytes([byte]) + body[place + 1 :]
+            with suppress(BodyMalformed):
+                parquet.decode(changed, {})
 
 
 def test_a_table_that_is_too_large_is_refused_before_it_is_read(monkeypatch):
