@@ -188,6 +188,9 @@ def test_expect_continue_is_answered_before_the_body(shared):
         pytest.param(b"POST /nope HTTP/1.1", 404, id="no such path"),
         pytest.param(b"PUT /echo/predict HTTP/1.1", 405, id="another method"),
         pytest.param(b"POST /ping HTTP/1.1", 405, id="a path that only reads"),
+        pytest.param(
+            b"POST /echo/predict HTTP/1.1\r\nX-Request-Timeout-Ms: soon", 400, id="bad timeout"
+        ),
     ],
 )
 @pytest.mark.parametrize("body", [b"Content-Length: 2", b"Transfer-Encoding: chunked"])

@@ -6,13 +6,12 @@ Such a path is that of a model, of an endpoint, or of one stage.
 
 from __future__ import annotations
 
-import re
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import ClientError
 from servekit.frontend.batching.task import INFINITY, Task
-from servekit.frontend.http.fields import TRACE, picked, with_query
+from servekit.frontend.http.fields import TIMEOUT_FIELD, TRACE, milliseconds, picked, with_query
 from servekit.ipc.batches import Item
 from servekit.ipc.response_style import bare_style
 from servekit.ipc.trace_context import TRACEPARENT
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from servekit.ipc.response_style import ResponseStyle
 
 __all__ = [
-    "TIMEOUT_FIELD",
     "Deadlines",
     "TaskRoute",
     "asked_headers",
@@ -38,9 +36,6 @@ __all__ = [
     "make_task",
     "style_for",
 ]
-
-TIMEOUT_FIELD = b"x-request-timeout-ms"
-MILLISECONDS = re.compile(rb"[0-9]{1,9}")
 
 #: ``monotonic``: of the response, or of a stream's first output; of all of a stream; and why the
 #: request is refused, if its client asks for something that is not a number of milliseconds
@@ -159,10 +154,10 @@ def deadlines_of(headers: dict[bytes, bytes], timeout_s: float, now: float) -> D
     asked = headers.get(TIMEOUT_FIELD)
     if asked is None:
         return now + timeout_s, INFINITY, None
-    if not MILLISECONDS.fullmatch(asked):
-        text = "X-Request-Timeout-Ms: not a whole number of milliseconds"
-        return now + timeout_s, INFINITY, ClientError(text)
-    asked_s = int(asked) / 1000
+    try:
+        asked_s = milliseconds(asked) / 1000
+    except ClientError as error:
+        return now + timeout_s, INFINITY, error.with_traceback(None)
     return now + min(timeout_s, asked_s), now + asked_s, None
 
 

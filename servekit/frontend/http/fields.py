@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from servekit.errors import (
+    ClientError,
     ExpectationFailed,
     HeadersTooLarge,
     NotSupported,
@@ -26,6 +27,7 @@ __all__ = [
     "METHODS",
     "NOT_IN_TRAILERS",
     "SECRETS",
+    "TIMEOUT_FIELD",
     "TRACE",
     "check_host",
     "check_size",
@@ -33,6 +35,7 @@ __all__ = [
     "check_version_and_host",
     "content_coding",
     "joined",
+    "milliseconds",
     "picked",
     "wants_continue",
     "with_query",
@@ -40,6 +43,8 @@ __all__ = [
 ]
 
 TRACE = b"traceparent"  #: W3C Trace Context
+TIMEOUT_FIELD = b"x-request-timeout-ms"
+MILLISECONDS = re.compile(rb"[0-9]{1,9}")
 SECRETS = (b"authorization", b"proxy-authorization")  #: of clients; models do not get them
 MAX_KNOWN_HOSTS = 64
 #: the methods of HTTP that llhttp knows; their case matters (RFC 9110 9.1)
@@ -128,6 +133,13 @@ def wants_continue(expectations: bytes) -> bool:
         if expectation.strip(b" \t").lower() not in (b"100-continue", b""):
             raise ExpectationFailed("Expect: only 100-continue is supported")
     return bool(expectations)
+
+
+def milliseconds(asked: bytes) -> int:
+    """Return the value of ``X-Request-Timeout-Ms``."""
+    if not MILLISECONDS.fullmatch(asked):
+        raise ClientError("X-Request-Timeout-Ms: not a whole number of milliseconds")
+    return int(asked)
 
 
 def joined(name: bytes, first: bytes, second: bytes) -> bytes:

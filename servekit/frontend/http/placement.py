@@ -7,7 +7,8 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from servekit.errors import ClientTooSlow, QueueFull, UnknownMediaType
+from servekit.errors import ClientTooSlow, QueueFull, ServekitError, UnknownMediaType
+from servekit.frontend.http.fields import TIMEOUT_FIELD, milliseconds
 from servekit.frontend.http.request_body import CollectedBody, SkippedBody
 from servekit.frontend.http.request_builder import BODY
 from servekit.frontend.http.upload import Upload
@@ -15,7 +16,6 @@ from servekit.frontend.memory.arriving import ArrivingRequest
 from servekit.ipc.response_style import URLENCODED, style_of
 
 if TYPE_CHECKING:
-    from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.host import Host
     from servekit.frontend.exchange.protocols import PredictionRoute
@@ -41,9 +41,9 @@ def end_unread(builder: RequestBuilder, host: Host) -> HttpRequest | None:
     if route is None:
         is_read = host.reads_body(builder.method, builder.target, builder.headers)
         return None if is_read else builder.finish()
-    if builder.method == b"GET":
-        return None  # its input is the query
-    refusal = refusal_of_type(route, builder.headers)
+    refusal = refusal_of_timeout(builder.headers)
+    if refusal is None and builder.method != b"GET":  # whose input is the query
+        refusal = refusal_of_type(route, builder.headers)
     if refusal is None:
         return None
     request = builder.finish()
@@ -99,6 +99,15 @@ def lateness_of(builder: RequestBuilder) -> ServekitError:
     if builder.waits_for_room:
         return QueueFull()
     return ClientTooSlow("the request did not arrive completely in time")
+
+
+def refusal_of_timeout(headers: dict[bytes, bytes]) -> ServekitError | None:
+    """Return the error of a timeout that is not a number, or ``None``."""
+    try:
+        milliseconds(headers.get(TIMEOUT_FIELD, b"0"))
+    except ServekitError as error:
+        return error.with_traceback(None)  # whose frames refer to the headers
+    return None
 
 
 def refusal_of_type(route: PredictionRoute, headers: dict[bytes, bytes]) -> ServekitError | None:

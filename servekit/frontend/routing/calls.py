@@ -19,7 +19,7 @@ from servekit.errors import (
 from servekit.extension.background import NoWriter
 from servekit.extension.base_exchange import BaseExchange
 from servekit.extension.http import HttpRequest
-from servekit.frontend.batching.task_route import TIMEOUT_FIELD
+from servekit.frontend.http.fields import TIMEOUT_FIELD
 from servekit.ipc.batches import QUERY, VALUE
 from servekit.ipc.calls import CallAnswer
 from servekit.service.identity import Identity
