@@ -131,7 +131,7 @@ def transport_errors(call: Call, url: str) -> Iterator[None]:
             raise DeadlineExceeded(request_id=call.request_id) from error
         detail = f"{url}: no connection after {limits['connect']:g} s"
         raise ConnectionRefused(detail=detail, request_id=call.request_id) from error
-    except (httpx.TimeoutException, TimeoutError) as error:  # of httpx, or of asyncio
+    except (httpx.TimeoutException, TimeoutError) as error:  # by httpx or asyncio
         raise DeadlineExceeded(request_id=call.request_id) from error
     except httpx.RequestError as error:
         is_refused = isinstance(error, httpx.ConnectError) and _is_refused(error)

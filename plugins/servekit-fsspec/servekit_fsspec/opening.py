@@ -26,7 +26,7 @@ def open_file(url: str) -> IO[bytes]:
         raise StartupError(str(error)) from error
     try:
         return cast("IO[bytes]", found.open())
-    except FileNotFoundError as error:  # what fsspec raises for every failure over HTTP
+    except FileNotFoundError as error:  # over HTTP, fsspec raises it for every failure
         raise FileNotFoundError(_reason(error, url)) from error
 
 

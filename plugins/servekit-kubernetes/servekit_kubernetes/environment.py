@@ -12,7 +12,7 @@ from servekit_kubernetes.plan import DRAIN_DELAY_S, GRPC, SPARE_S
 
 __all__ = ["CONFLICTS", "changes_workers", "check_environment"]
 
-PORT: Final = 8080  #: of HTTP, in every image
+PORT: Final = 8080  #: for HTTP, in every image
 REACHED: Final = f"the probes and the Services ask for HTTP at port {PORT} of the pod"
 SECRET: Final = "a token belongs in a Secret; docs/kubernetes.md says how a pod gets it"  # noqa: S105
 #: variable: why it cannot be set
@@ -33,7 +33,7 @@ CONFLICTS: Final = OF_BOTH | {
     "SERVEKIT_FETCH_ASSETS": "the image was made to have its assets inside, or to fetch them",
     "SERVEKIT_INSTALL_REQUIREMENTS": "the image has the requirements of its models",
 }
-ADDRESS: Final = re.compile(r"(?:0\.0\.0\.0|\[::\]):(\d{1,5})")  #: that other pods reach
+ADDRESS: Final = re.compile(r"(?:0\.0\.0\.0|\[::\]):(\d{1,5})")  #: one that other pods reach
 OF_IMAGE: Final = {"SERVEKIT_HOST": "0.0.0.0"}  # noqa: S104  # pods have an address each
 OF_KSERVE: Final = OF_BOTH | {
     GRPC: f"services for gRPC expect it at port {GRPC_PORT}",
