@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
-from msgspec import Struct, defstruct
+from msgspec import Meta, Struct, defstruct
 
 from servekit.errors import BootError
 from servekit.types import Array
@@ -25,10 +25,14 @@ TYPES: Final = "token_type_ids"
 PLACE: Final = "[options.text]"
 
 
+#: graphs may take ids of 32 bits
+TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
 class TextRequest(Struct):
     """Text in an object, as clients of OpenAI send it for embeddings."""
 
-    input: str | list[int]  #: text, or token ids
+    input: str | list[TokenId]
 
 
 def counted_vector(size: int) -> type[Struct]:
@@ -54,7 +58,7 @@ class TextAdapter:
     """Makes ids of text, and vectors or labels of what the graph computes."""
 
     signature: Mapping[str, Any] | None = None
-    input_type: Any = str | list[int] | TextRequest
+    input_type: Any = str | list[TokenId] | TextRequest
     output_type: Any
     task: str
 

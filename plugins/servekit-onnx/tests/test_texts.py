@@ -100,6 +100,17 @@ def test_a_graph_may_pool_by_itself_or_have_several_outputs(write_graph, directo
         assert vector == pytest.approx([-0.6, 0.8])
 
 
+@pytest.mark.parametrize("value", [[2**63], [-1], {"input": [1, 2**31]}])
+def test_ids_that_are_no_ids_are_refused_by_name(write_graph, directory, value):
+    write_graph(IDS, TOKENS, GATHER, weights=WEIGHTS[:1])
+    with ServiceClient(OnnxService, directory) as client:
+        good, refused = client.predict(["good", value])
+
+    assert good["tokens"] == 1
+    assert isinstance(refused, InputError)
+    assert refused.errors[0]["field"] in ("[0]", "input[1]")
+
+
 def test_ids_that_the_graph_does_not_know_are_refused_alone(embed, load, caplog):
     first, refused = load().predict(["good", [99]])
 
