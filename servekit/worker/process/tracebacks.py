@@ -99,10 +99,10 @@ def _origin(error: BaseException, directory: str) -> str:
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         frames = [(error.filename, error.lineno)]
-    own = [frame for frame in frames if os.path.realpath(frame[0]).startswith(directory + os.sep)]
     if not frames:
         return ""
     theirs = [frame for frame in frames if not _is_ours(frame[0])]
+    own = [frame for frame in theirs if os.path.realpath(frame[0]).startswith(directory + os.sep)]
     filename, line = (own or theirs or frames)[-1]
     path = os.path.realpath(filename)
     shown = os.path.relpath(path, directory) if path.startswith(directory) else filename
