@@ -11,6 +11,7 @@ from servekit_oip.inputs import InputTensors
 from servekit_oip.messages import (
     ALL_BINARY,
     ALL_JSON,
+    NO_INPUT_PARAMETERS,
     RequestedInput,
     read_request,
     wanted_outputs,
@@ -74,7 +75,7 @@ class Infer(Envelope):
         wanted = wanted_outputs(asked)
         if not request.is_split:
             self._check_outputs(wanted)
-        request.state = asked.id, wanted
+        request.state = asked.id or "", wanted
         inputs = InputTensors(self.tensors)
         self._collect(asked, rest, inputs)
         return _single(inputs.inputs())
@@ -92,7 +93,10 @@ class Infer(Envelope):
         at = 0
         for each in asked.inputs:
             spec = inputs.expect(each.name, each.datatype, each.shape)
-            size = each.parameters.binary_data_size
+            parameters = each.parameters or NO_INPUT_PARAMETERS
+            if parameters.shared_memory_region is not None:
+                raise InputError(f"input {each.name!r}: shared memory is not supported")
+            size = parameters.binary_data_size
             if size is None:
                 _check_text(each)
                 inputs.put(each.name, from_json(each.name, spec.datatype, each.shape, each.data))
@@ -168,8 +172,6 @@ def _check_text(asked: RequestedInput) -> None:
 
     :raises InputError: they are elsewhere.
     """
-    if asked.parameters.shared_memory_region is not None:
-        raise InputError(f"input {asked.name!r}: shared memory is not supported")
     if not memoryview(asked.data).nbytes:
         raise InputError(f"input {asked.name!r}: has neither data nor binary_data_size")
 

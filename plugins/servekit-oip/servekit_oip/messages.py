@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON of a request for inference. Members that are not here are ignored."""
+"""The JSON of a request for inference. Members that are not here are ignored.
+
+Some clients write null for what they leave out.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from servekit.errors import BodyMalformed, InputError
 __all__ = [
     "ALL_BINARY",
     "ALL_JSON",
+    "NO_INPUT_PARAMETERS",
     "NO_PARAMETERS",
     "USUAL",
     "InferRequest",
@@ -39,13 +43,16 @@ class InputParameters(Struct, frozen=True):
     shared_memory_region: str | None = None
 
 
+NO_INPUT_PARAMETERS = InputParameters()
+
+
 class RequestedInput(Struct):
     """One input tensor."""
 
     name: str
     datatype: str
     shape: list[int]
-    parameters: InputParameters = InputParameters()
+    parameters: InputParameters | None = None
     data: msgspec.Raw = NO_TEXT
 
 
@@ -61,13 +68,13 @@ class RequestedOutput(Struct):
     """One output tensor that the client wants."""
 
     name: str
-    parameters: OutputParameters = OutputParameters()
+    parameters: OutputParameters | None = None
 
 
 class RequestParameters(Struct, frozen=True):
     """The parameters of a request."""
 
-    binary_data_output: bool = False  #: the default of ``binary_data``
+    binary_data_output: bool | None = False  #: the default of ``binary_data``
 
 
 NO_PARAMETERS = RequestParameters()
@@ -77,9 +84,9 @@ class InferRequest(Struct):
     """A whole request."""
 
     inputs: list[RequestedInput]
-    id: str = ""
-    parameters: RequestParameters = NO_PARAMETERS
-    outputs: list[RequestedOutput] = []
+    id: str | None = ""
+    parameters: RequestParameters | None = NO_PARAMETERS
+    outputs: list[RequestedOutput] | None = None
 
 
 _decode = msgspec.json.Decoder(InferRequest).decode
@@ -104,14 +111,14 @@ def wanted_outputs(asked: InferRequest) -> OutputsWanted:
 
     :raises InputError: one cannot be sent so. Their names are not looked at.
     """
-    is_binary = asked.parameters.binary_data_output
+    is_binary = bool((asked.parameters or NO_PARAMETERS).binary_data_output)
     if not asked.outputs:
         return ALL_BINARY if is_binary else ALL_JSON
     return [_asked_for(each, is_binary) for each in asked.outputs]
 
 
 def _asked_for(output: RequestedOutput, is_binary: bool) -> tuple[str, bool, int]:
-    parameters = output.parameters
+    parameters = output.parameters or OutputParameters()
     if parameters.shared_memory_region is not None:
         raise InputError(f"output {output.name!r}: shared memory is not supported")
     if parameters.classification < 0:

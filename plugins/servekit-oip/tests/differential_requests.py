@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests, good and bad, that are sent to servekit and to Triton."""
 
+import gzip
 import json
 import struct
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -224,6 +226,86 @@ def envelopes():
         yield WireRequest(name, TOTAL, text)
 
 
+def nulls():
+    """Requests with null in place of what could be left out."""
+    for name, body in {
+        "id": {"id": None, "inputs": [X]},
+        "parameters": {"parameters": None, "inputs": [X]},
+        "outputs": {"inputs": [X], "outputs": None},
+        "parameters of an input": {"inputs": [X | {"parameters": None}]},
+        "parameters of an output": {"inputs": [X], "outputs": [{"name": "y", "parameters": None}]},
+        "data": {"inputs": [X | {"data": None}]},
+        "shape": {"inputs": [X | {"shape": None}]},
+        "datatype": {"inputs": [X | {"datatype": None}]},
+    }.items():
+        yield WireRequest(f"null as {name}", TOTAL, json.dumps(body).encode())
+
+
+def parameters():
+    for key, values in {
+        "sequence_id": (5, "a", -1),
+        "sequence_start": (True, 1),
+        "priority": (1, "1"),
+        "timeout": (1_000_000, "1"),
+        "binary_data_output": ("true", 1),
+        "else": (None, [1], {"a": 1}),
+        "triton_else": ("1",),
+    }.items():
+        for value in values:
+            body = json.dumps({"inputs": [X], "parameters": {key: value}})
+            yield WireRequest(f"parameter {key} {value!r}", TOTAL, body.encode())
+    for value in ("2", 2.5, True, None, 2**31):
+        wanted = [{"name": "OUTPUT0", "parameters": {"classification": value}}]
+        body = json.dumps({"inputs": pair(), "outputs": wanted}).encode()
+        yield WireRequest(f"classes in {value!r}", SIMPLE, body)
+    for value in ("8", 8.0, -8, True, 2**40, 2**64):
+        yield request(
+            f"size in {value!r}",
+            TOTAL,
+            [binary("x", "FP32", [1, 2], bytes(8), binary_data_size=value)],
+        )
+    tensor = binary("x", "FP32", [1, 2], bytes(8), shared_memory_region="r")
+    yield request("shared memory besides bytes", TOTAL, [tensor])
+
+
+def orders():
+    """Requests for inputs and outputs in any order, as bytes and as JSON."""
+    names = ("OUTPUT1", "OUTPUT0")
+    for name, wanted in {"in another order": names, "twice": ("OUTPUT0", "OUTPUT0")}.items():
+        body = {"inputs": pair(), "outputs": [{"name": each} for each in wanted]}
+        yield WireRequest(f"outputs {name}", SIMPLE, json.dumps(body).encode())
+    first, second = (
+        binary(f"INPUT{n}", "INT32", [1, 16], np.arange(n, n + 16, dtype=np.int32).tobytes())
+        for n in (0, 1)
+    )
+    as_json = listed("INPUT1", "INT32", [1, 16], list(range(16)))
+    for name, inputs in {
+        "bytes": [first, second],
+        "bytes in another order": [second, first],
+        "bytes and JSON": [first, as_json],
+        "JSON and bytes": [as_json, first],
+    }.items():
+        yield request(f"inputs of {name}", SIMPLE, inputs)
+        mixed = [{"name": names[1], "parameters": {"binary_data": True}}, {"name": names[0]}]
+        yield request(f"inputs of {name}, outputs of both", SIMPLE, inputs, outputs=mixed)
+
+
+def codings():
+    text = json.dumps({"inputs": [X]}).encode()
+    with_bytes = request("", TOTAL, [binary("x", "FP32", [1, 2], bytes(8))])
+    for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+        field = {"Content-Encoding": coding}
+        yield WireRequest(f"{coding} of JSON", TOTAL, pack(text), field)
+        body = pack(with_bytes.body)
+        yield WireRequest(f"{coding} of bytes", TOTAL, body, with_bytes.headers | field)
+        yield WireRequest(f"{coding} that is none", TOTAL, b"other", field)
+        yield WireRequest(f"{coding} with more behind it", TOTAL, pack(text) + b"x", field)
+    for coding in ("identity", "br"):
+        yield WireRequest(f"coding {coding}", TOTAL, text, {"Content-Encoding": coding})
+    for accept in ("text/html", "application/octet-stream", "image/png"):
+        yield WireRequest(f"accepts {accept}", TOTAL, text, {"Accept": accept})
+
+
 def lengths():
     """Requests with odd lengths of the JSON."""
     good = request("", TOTAL, [binary("x", "FP32", [1, 2], bytes(8))])
@@ -241,6 +323,8 @@ def lengths():
         yield WireRequest(name, TOTAL, good.body, {LENGTH: str(given)})
     yield WireRequest("length missing", TOTAL, good.body)
     yield WireRequest("bytes left", TOTAL, good.body + b"1234", good.headers)
+    for name, given in {"length signed": f"+{length}", "length a fraction": f"{length}.0"}.items():
+        yield WireRequest(name, TOTAL, good.body, {LENGTH: given})
     raw = np.arange(6, dtype=np.float32).tobytes()
     yield WireRequest("raw", TOTAL, raw, {LENGTH: "0"})
     yield WireRequest("raw of odd size", TOTAL, raw + b"1", {LENGTH: "0"})
@@ -306,8 +390,15 @@ def pages():
         *("/v2/models/none/infer", "/v2/models/total/versions/1/infer"),
         *("/v2/models/total/versions/7/infer", "/v2/models/total/versions/x/infer"),
         *("/v2", "/v2/health/live", "/v2/models/total", "/v2/models/total/config"),
+        *("/v2/models/total/infer?a=b", "/v2/models/total/infer/", "/v2/models/total/predict"),
+        *("/v2/models/Total/infer", "/v2/models//infer", "/v2//models/total/infer"),
+        *("/v2/models/t%6ftal/infer", "/v2/models/total/versions/01/infer"),
     ):
         yield WireRequest(f"POST {path}", path, good)
+    for method in ("PUT", "DELETE", "OPTIONS"):
+        yield WireRequest(f"{method} infer", TOTAL, None, {}, method)
+        yield WireRequest(f"{method} metadata", "/v2/models/total", None, {}, method)
+    yield WireRequest("HEAD metadata", "/v2/models/total", None, {}, "HEAD")
 
 
 def generations():
@@ -342,5 +433,8 @@ def generations():
 
 def all_requests():
     """Return every request; their names are unique."""
-    parts = (good_tensors, bad_tensors, envelopes, lengths, texts, classes, generations, pages)
+    parts = (
+        *(good_tensors, bad_tensors, envelopes, nulls, parameters, orders, codings, lengths),
+        *(texts, classes, generations, pages),
+    )
     return [each for part in parts for each in part()]

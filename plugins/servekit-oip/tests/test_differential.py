@@ -50,6 +50,17 @@ DIFFERENCES = {
     "odd byte": "numpy and Triton disagree about what such a truth value means",
     "not UTF-8": "the str of a signature is UTF-8",
     "more rows than a batch": "a request of many rows is split",
+    "null as (id|parameters|outputs)": "clients write null for what they leave out",
+    "parameter (sequence_id -1|sequence_start 1|priority '1'|timeout '1'|else .*|triton_else .*)": (
+        "parameters without a meaning here are ignored"
+    ),
+    "outputs (in another order|twice)": "outputs are sent as they are asked for",
+    "(gzip|deflate) (that is none|with more behind it)": "what cannot be decoded is refused",
+    "length (signed|a fraction)": "a length has nothing but digits",
+    "coding br": "the client can choose another coding",
+    "POST .*t%6ftal.*": "names in paths are decoded",
+    "POST .*/versions/01/infer": "any text can name a version",
+    "HEAD metadata": "HEAD is answered where GET is",
     "empty body": "it is not JSON, and nothing says that it is a raw tensor",
 }
 

@@ -82,6 +82,16 @@ def test_the_id_comes_back_and_parameters_are_taken(served):
     assert found["id"] == "42"
 
 
+def test_null_stands_for_what_is_left_out(served):
+    one = tensor("x", [1.5, 2], parameters=None)
+    wanted = [{"name": "y", "parameters": None}]
+    few = infer(served, one, id=None, parameters=None, outputs=None)
+    many = infer(served, one, outputs=wanted, parameters={"binary_data_output": None})
+
+    assert few == many == infer(served, tensor("x", [1.5, 2]))
+    assert few[0] == 200
+
+
 def test_json_is_not_asked_for_a_content_type(served):
     body = json.dumps({"inputs": [tensor("x", [1])]}).encode()
 
@@ -411,6 +421,15 @@ def test_lengths_that_cannot_be(served, length):
     status, said = post(served, SUM, {"inputs": [ONE]}, **{LENGTH.replace("-", "_"): length})
 
     assert (status, list(said)) == (400, ["error"])
+
+
+def test_shared_memory_besides_bytes_is_refused(served):
+    parameters = {"binary_data_size": 4, "shared_memory_region": "a"}
+    asked = {"name": "x", "datatype": "FP32", "shape": [1, 1], "parameters": parameters}
+    response = binary(served, [asked], bytes(4))
+
+    assert response.status == 400
+    assert b"shared memory" in response.body
 
 
 def test_bytes_that_belong_to_nobody(served):
