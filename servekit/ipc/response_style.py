@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-__all__ = ["ResponseStyle", "StreamStyle", "bare_style", "style_of", "wants_stream"]
+__all__ = ["URLENCODED", "ResponseStyle", "StreamStyle", "bare_style", "style_of", "wants_stream"]
 
 MSGPACK: Final = (b"application/msgpack", b"application/x-msgpack", b"application/vnd.msgpack")
 

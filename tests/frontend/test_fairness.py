@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that ask for much hold up nobody's health check."""
+"""Clients that ask for much do not delay the health checks of others."""
 
 import json
 from contextlib import ExitStack

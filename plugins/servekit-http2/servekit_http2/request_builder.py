@@ -27,7 +27,7 @@ NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]|\A[ \t]|[ \t]\Z")
 LENGTH = re.compile(rb"[0-9]{1,18}")
 PSEUDO = (b":method", b":scheme", b":authority", b":path")
-PORTS = {b"http": b":80", b"https": b":443"}  #: of each scheme, if an authority has none
+PORTS = {b"http": b":80", b"https": b":443"}  #: by scheme: those of authorities that name none
 
 
 class PseudoLine:

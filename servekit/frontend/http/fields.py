@@ -45,7 +45,7 @@ __all__ = [
 TRACE = b"traceparent"  #: W3C Trace Context
 TIMEOUT_FIELD = b"x-request-timeout-ms"
 MILLISECONDS = re.compile(rb"[0-9]{1,9}")
-SECRETS = (b"authorization", b"proxy-authorization")  #: of clients; models do not get them
+SECRETS = (b"authorization", b"proxy-authorization")  #: fields that models do not get
 MAX_KNOWN_HOSTS = 64
 #: the methods of HTTP that llhttp knows; their case matters (RFC 9110 9.1)
 METHODS = frozenset(

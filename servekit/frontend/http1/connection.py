@@ -212,7 +212,7 @@ class Http1Connection:
                 self.close()
         elif requests:
             self._exchange.is_busy = True
-            self._host.slices.defer(self._begin_next)  # a long pipeline holds up nobody else
+            self._host.slices.defer(self._begin_next)  # others get their turns between two of them
         elif self._input.is_at_end:
             self.close()
         else:
