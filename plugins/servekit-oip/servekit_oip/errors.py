@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_FILES", "error_body", "error_text", "http_status"]
 
-#: of a load; clients look for the part before the colon
+#: why a load with files fails; clients look for the part before the colon
 NO_FILES: Final = "failed to poll from model repository: files cannot be sent with a load"
 #: statuses that differ from those of native routes
 STATUSES: dict[type[ServekitError], int] = {InputError: 400, UnknownMediaType: 400, QueueFull: 503}

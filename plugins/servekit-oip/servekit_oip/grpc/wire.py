@@ -70,7 +70,7 @@ def id_of(message: bytes | memoryview) -> str:
             number, kind, start, at = _field(message, at)
             if kind == LENGTH and number == REQUEST_ID:
                 id_ = str(message[start:at], "utf-8")
-    except ValueError:  # whoever answers says what is wrong
+    except ValueError:  # the answer says what is wrong
         pass
     return id_
 
