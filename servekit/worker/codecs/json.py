@@ -12,6 +12,7 @@ import msgspec
 from servekit.errors import BodyMalformed, ResultNotEncodable
 from servekit.worker.codecs import surrogates
 from servekit.worker.codecs.media import as_mapping, file_of, is_media
+from servekit.worker.codecs.subclasses import base_value
 
 __all__ = [
     "MAX_DEPTH",
@@ -160,8 +161,8 @@ def too_deep() -> BodyMalformed:
 def plain(value: Any) -> Any:
     """Return arrays, pydantic models and media as what msgspec can write, or calls this with again.
 
-    msgspec calls it for types that it does not know. A service that returns such a value has
-    imported its library.
+    So are values of classes derived from Python's own. msgspec calls it for types that it does not
+    know. A service that returns such a value has imported its library.
 
     :raises TypeError: *value* is something else.
     :raises ResultNotEncodable: it is an array that NumPy cannot hold.
@@ -180,6 +181,8 @@ def plain(value: Any) -> Any:
         return as_mapping(file_of(value))
     if is_fine_time(value):
         return str(value)
+    if (own := base_value(value)) is not None:
+        return own
     from servekit.worker.codecs.foreign_arrays import as_array  # imports numpy
 
     if (array := as_array(value)) is not None:

@@ -14,6 +14,7 @@ from msgspec.msgpack import Ext
 
 from servekit.types.values import ValueType, name_of, registered
 from servekit.worker.codecs.msgpack import write
+from servekit.worker.codecs.subclasses import base_value
 from servekit.worker.codecs.value_classes import ClassKind, is_importable, kind_of_class
 from servekit.worker.codecs.value_types import find_type
 
@@ -46,8 +47,10 @@ MAX_KNOWN: Final = 1024  #: types that are remembered
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 #: types of which some values are too large for msgpack, or not Unicode
 DOUBTFUL: Final = frozenset({int, str})
-#: msgspec writes subclasses of them itself
-NATIVE: Final = (int, float, str, bytes, bytearray, memoryview)
+#: types that msgspec writes, but not their subclasses
+NATIVE: Final = frozenset({bytearray, memoryview})
+
+BASES: Final = (int, float, str, bytes, bytearray)
 
 CONTAINERS: Final = frozenset({list, dict})
 VALUES_OF: Final = dict.values
@@ -135,9 +138,9 @@ class ValueWriter(dict[type, Write]):
         for base in (list, tuple, dict):
             if issubclass(kind, base):
                 return self[base]
-        if issubclass(kind, NATIVE):
-            return _integer if self._is_careful and issubclass(kind, int) else _same
-        return self._other
+        if kind in NATIVE:
+            return _same
+        return self._based if issubclass(kind, BASES) else self._other
 
     def _find_of_class(self, kind: type, classes: ClassKind) -> Write:
         if self._has_classes and is_importable(kind):
@@ -184,6 +187,9 @@ class ValueWriter(dict[type, Write]):
                 return self._list([*fields.values()])
             fields = dict(zip(value.__struct_encode_fields__, fields.values(), strict=True))
         return self._mapping(fields)
+
+    def _based(self, value: Any) -> Any:
+        return self._extended(base_value(value))
 
     def _other(self, value: Any) -> Any:
         try:

@@ -56,6 +56,17 @@ class Outputs(collections.OrderedDict):
         self["logits"] = self.logits
 
 
+class Name(str):
+    """A string that shows itself as another."""
+
+    def __str__(self):
+        return "another"
+
+
+class Size(int):
+    pass
+
+
 class Struct(msgspec.Struct, frozen=True):
     a: object
     at: object = msgspec.field(name="renamed", default=None)
@@ -254,7 +265,11 @@ def test_files_and_sound_are_the_same():
     ("given", "expected"),
     [
         (np.float32(1.5), 1.5),
+        (np.float64(1.5), 1.5),
         (np.int64(3), 3),
+        ([np.str_("a"), np.bytes_(b"b")], ["a", b"b"]),
+        ({np.str_("a"): np.float64(1)}, {"a": 1.0}),
+        ((Name("\ud800"), Size(1 << 70)), ("\ud800", 1 << 70)),
         (np.array(["a"]), ["a"]),
         (np.array([None]), [None]),
         (bytearray(b"a"), b"a"),

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every codec: the bodies that it reads and refuses, and what it writes."""
 
+import builtins
 import contextlib
 import io
 import math
 import struct
 import time
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from decimal import Decimal
 
 import msgpack
@@ -120,6 +122,32 @@ def test_hostile_json_costs_linear_time(body):
 )
 def test_outputs_as_json(output, expected):
     assert JSON.encode(output) == expected
+
+
+DERIVED = [
+    ("str", ("a",), "a"),
+    ("int", (2**70,), 2**70),
+    ("float", (1.5,), 1.5),
+    ("bytes", (b"abc",), b"abc"),
+    ("bytearray", (b"abc",), b"abc"),
+    ("datetime", (2026, 1, 2, 3, 4, 5, 6, UTC), datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
+    ("date", (2026, 1, 2), date(2026, 1, 2)),
+    ("time", (3, 4, 5, 6), clock(3, 4, 5, 6)),
+    ("timedelta", (1, 2, 3), timedelta(1, 2, 3)),
+    ("Decimal", ("1.50",), Decimal("1.50")),
+]
+TYPES = {"datetime": datetime, "date": date, "time": clock, "timedelta": timedelta}
+
+
+@pytest.mark.parametrize(("base", "arguments", "plain"), DERIVED)
+def test_values_of_derived_classes_are_written_as_their_base(base, arguments, plain):
+    """As ``pandas.Timestamp`` is of ``datetime``, whatever they say that they are."""
+    kind = {**vars(builtins), **TYPES, "Decimal": Decimal}[base]
+    derived = type("Derived", (kind,), {"__str__": lambda self: "x", "__repr__": None})(*arguments)
+
+    assert JSON.encode([derived, {"a": derived}]) == JSON.encode([plain, {"a": plain}])
+    if base != "int":
+        assert MSGPACK.encode([derived]) == MSGPACK.encode([plain])
 
 
 @pytest.mark.parametrize(
