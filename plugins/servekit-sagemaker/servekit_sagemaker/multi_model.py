@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from flask import Blueprint, Response, request
@@ -30,7 +30,7 @@ CONFLICT, UNAVAILABLE, TOO_LATE = 409, 503, 504
 class ModelDataRequest(msgspec.Struct):
     """A request to load a model; other members are ignored."""
 
-    model_name: str
+    model_name: Annotated[str, msgspec.Meta(min_length=1)]
     url: str  #: path of the directory that SageMaker has unpacked the model data in
 
 
@@ -79,9 +79,12 @@ class ModelViews:
         :raises RequestError: there is none, or several, or the directory is another one.
         """
         path = Path(url)
-        if not path.is_absolute() or not path.resolve().is_relative_to(self._directory):
-            raise RequestError(f"url: not a path below {self._directory}")
-        found = find_models(path)
+        try:
+            if not path.is_absolute() or not path.resolve().is_relative_to(self._directory):
+                raise RequestError(f"url: not a path below {self._directory}")
+            found = find_models(path)
+        except (OSError, ValueError) as error:  # it cannot be the path of anything
+            raise RequestError(f"url: {error}") from None
         if len(found) != 1:
             raise RequestError(f"url: there are {len(found)} models, expected 1")
         return found[0]

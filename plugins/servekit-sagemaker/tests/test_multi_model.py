@@ -71,6 +71,9 @@ def test_a_model_that_cannot_be_loaded_is_an_error_with_the_reason(container, ba
     [
         (b"{", "body"),
         (b'{"url": "/a"}', "model_name"),
+        (b'{"model_name": "", "url": "BASE/models/none"}', "model_name"),
+        (b'{"model_name": "a", "url": "/a\\u0000"}', "url: "),
+        (b'{"model_name": "a", "url": "BASE/models/%s"}' % (b"x" * 300), "url: "),
         (b'{"model_name": "a", "url": "/etc"}', "url: not a path below"),
         (b'{"model_name": "a", "url": "s3://bucket/a"}', "url: not a path below"),
         (b'{"model_name": "a", "url": "BASE/models/none"}', "url: there are 0 models, expected 1"),
