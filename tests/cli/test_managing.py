@@ -218,6 +218,13 @@ def test_a_token_that_is_none_is_named(ask, monkeypatch):
     )
 
 
+def test_an_address_without_management_is_asked_about(ask, url):
+    status, out, error = ask("status", to=f"{url}/elsewhere")
+
+    assert (status, out, error.count("\n")) == (PROBLEM_FOUND, "", 1)
+    assert error.endswith("; is this the address of its --manage?\n")
+
+
 @pytest.mark.parametrize(
     ("to", "complaint"),
     [

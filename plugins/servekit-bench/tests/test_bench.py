@@ -129,6 +129,19 @@ def test_a_path_without_examples_needs_an_input():
     assert "give --input FILE" in done.stderr
 
 
+def test_a_path_that_the_server_does_not_have_is_named():
+    with ScriptedServer(lambda number: [answer(b'{"paths": {"/m/predict": {}}}')]) as server:
+        done = bench(f"http://127.0.0.1:{server.port}/n/predict", status=3)
+
+    assert "/n/predict: the server describes no such path; choose a model with" in done.stderr
+
+
+def test_an_empty_path_is_an_error_of_one_line():
+    done = bench("", status=3)
+
+    assert done.stderr == "servekit: models: '': the path is empty\n"
+
+
 def test_a_model_that_cannot_be_loaded_is_an_error(model):
     (model / "service.py").write_text("raise ValueError('broken')", encoding="utf-8")
 

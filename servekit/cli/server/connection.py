@@ -110,6 +110,8 @@ class ManagedServer:
             return
         reason = document.get("detail") or document.get("title", "") if document else ""
         hint = "; set SERVEKIT_MANAGE_TOKEN to a token for management" if status == 401 else ""
+        if not self.run_dir and reason.startswith("no route has"):
+            hint = "; is this the address of its --manage?"
         raise RequestRefused(f"{self.shown} answers {status}: {reason}{hint}")
 
     def _request(

@@ -110,16 +110,30 @@ def _with_requests(
     if options.inputs:
         inputs = file_inputs(options.inputs, options.media_type)
     else:
-        described = [] if packaged else ask_json(target, "/openapi.json", headers, timeout_s)
-        inputs = packaged or described_inputs(described, path)
-    if not inputs:
-        raise StartupError(f"{where(target)}{path}: no example is known; give --input FILE")
+        inputs = packaged or _examples(target, path, headers, timeout_s)
     requests = tuple(
         TimedRequest(path, each.body, (("Content-Type", each.media_type), *options.headers))
         for each in inputs
     )
     target = replace(target, requests=requests)
     return OpenTarget(name, target, _try(target, timeout_s))
+
+
+def _examples(
+    target: Target, path: str, headers: dict[str, str], timeout_s: float
+) -> list[BodyInput]:
+    """Return the inputs that the server describes for *path*.
+
+    :raises StartupError: there are none.
+    """
+    document = ask_json(target, "/openapi.json", headers, timeout_s)
+    if inputs := described_inputs(document, path):
+        return inputs
+    paths = document.get("paths") if isinstance(document, dict) else None
+    is_other = isinstance(paths, dict) and path.partition("?")[0] not in paths
+    problem = "the server describes no such path" if is_other else "no example is known"
+    hint = "choose a model with --model, or give --input FILE" if is_other else "give --input FILE"
+    raise StartupError(f"{where(target)}{path}: {problem}; {hint}")
 
 
 def _only_path(target: Target, options: TargetOptions) -> str:
