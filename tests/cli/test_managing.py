@@ -85,8 +85,8 @@ def test_logs_are_printed_as_the_server_prints_them(ask, server):
 
 
 def test_a_misspelt_model_has_no_log(ask):
-    assert ask("logs", "digit")[1:] == (
-        "", "servekit: no lines; no model is called 'digit'; models: digits, echo\n",
+    assert ask("logs", "digit") == (
+        PROBLEM_FOUND, "", "servekit: no lines; no model is called 'digit'; models: digits, echo\n",
     )  # fmt: skip
     assert ask("logs", "digits")[1:] == ("", "")
 

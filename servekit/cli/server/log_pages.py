@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from servekit.cli.server import finding
-from servekit.cli.server.connection import ManagedServer, NoServer
+from servekit.cli.server.connection import ManagedServer, NoServer, RequestRefused
 from servekit.ipc.kept_log import LogEntry, LogFilter
 
 __all__ = ["server_log"]
@@ -25,14 +25,14 @@ def server_log(parsed: argparse.Namespace, wanted: LogFilter, most: int) -> Iter
     """Yield the last *most* entries, and with ``--follow`` those that come, for ever.
 
     :raises NoServer: no such server runs at first, or the one of ``--pid`` has ended.
-    :raises RequestRefused: it refuses the request.
+    :raises RequestRefused: it refuses the request, or has neither lines nor a model of this name.
     """
     query: dict[str, Any] = {"model": wanted.model, "level": wanted.level, "since": wanted.since}
     server = finding.find_server(parsed)
     page = server.get(f"/logs?{urlencode(query | {'limit': most})}")
     yield from _entries(page)
     if wanted.model and not page["lines"]:
-        _warn_of_unknown(wanted.model, server)
+        _require_known(wanted.model, server, is_followed=parsed.follow)
     complaint = ""
     while parsed.follow:
         query |= {"after": page["next"], "run": page["run"], "limit": ALL, "wait": WAIT_S}
@@ -56,12 +56,18 @@ def _entries(page: dict[str, Any]) -> list[LogEntry]:
     return msgspec.convert(page["lines"], list[LogEntry])
 
 
-def _warn_of_unknown(model: str, server: ManagedServer) -> None:
-    """Say that the server has no such model: its name may be misspelt."""
+def _require_known(model: str, server: ManagedServer, *, is_followed: bool) -> None:
+    """Say that the server has no such model: its name may be misspelt, or it comes later.
+
+    :raises RequestRefused: so it is, and nobody waits for it.
+    """
     names = sorted(row["name"] for row in server.get("/models")["models"])
-    if model not in names:
-        served = ", ".join(names) or "none"
-        sys.stderr.write(f"servekit: no lines; no model is called {model!r}; models: {served}\n")
+    if model in names:
+        return
+    text = f"no lines; no model is called {model!r}; models: {', '.join(names) or 'none'}"
+    if not is_followed:
+        raise RequestRefused(text)
+    sys.stderr.write(f"servekit: {text}\n")
 
 
 def _complain(last: str, text: str) -> str:
