@@ -252,7 +252,7 @@ class AsyncClient:
                 elsewhere = not only and self._servers.has_other(tried)
                 pause_s = attempts.pause_s(error, elsewhere=elsewhere)
             except BaseException:
-                lease.end()
+                lease.abandon()
                 raise
             await sleep(pause_s)
 

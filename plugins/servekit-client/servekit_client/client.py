@@ -257,7 +257,7 @@ class Client:
                 elsewhere = not only and self._servers.has_other(tried)
                 pause_s = attempts.pause_s(error, elsewhere=elsewhere)
             except BaseException:
-                lease.end()
+                lease.abandon()
                 raise
             sleep(pause_s)
 

@@ -80,12 +80,22 @@ class Lease:
     def end(self, error: ServekitError | None = None) -> None:
         """Note how the call has ended; a second time does nothing."""
         with self.lock:
-            if not self._has_ended:
-                self._has_ended = True
-                self.server.calls -= 1
+            if self._leave():
                 self.server.note(error)
                 if isinstance(error, ConnectionRefused):
                     self.look_soon()
+
+    def abandon(self) -> None:
+        """End it before the server has answered, which says nothing about the server."""
+        with self.lock:
+            if self._leave():
+                self.server.is_tried = False
+
+    def _leave(self) -> bool:
+        """Return whether the call was at the server until now."""
+        was_there, self._has_ended = not self._has_ended, True
+        self.server.calls -= was_there
+        return was_there
 
 
 class Servers:

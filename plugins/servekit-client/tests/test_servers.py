@@ -125,6 +125,25 @@ def test_errors_of_requests_are_not_held_against_the_server(error):
     assert servers.has_other([B])
 
 
+def test_a_call_that_is_cancelled_says_nothing_about_the_server(scripted):
+    """Otherwise a server that hangs would never rest, if calls to it are cancelled now and then."""
+    server = scripted(lambda connection: connection.recv(1))
+
+    async def run():
+        async with AsyncClient([server.url, B]) as client:
+            servers = client._servers
+            for _ in range(FAILURES - 1):
+                servers.lease(only=server.url).end(DeadlineExceeded())
+            servers._servers[B].calls += 1  # so the other one is asked
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.predict("m", 1), 0.2)
+            had_rest = not servers.has_other([B])
+            servers.lease(only=server.url).end(DeadlineExceeded())
+            return had_rest, not servers.has_other([B])
+
+    assert asyncio.run(run()) == (False, True)
+
+
 def test_one_call_finds_out_whether_a_server_answers_again(clock):
     servers = Servers([A, B])
     servers.lease(only=A).end(ConnectionRefused())

@@ -74,7 +74,7 @@ class ServeIngress:
 
     def _first_look(self) -> None:
         """Look for servers, if none is known. Blocks."""
-        self._servers.lease().end()
+        self._servers.lease().abandon()
 
     async def _is_ready(self, url: str) -> bool:
         try:
@@ -105,15 +105,18 @@ class ServeIngress:
                 await asyncio.to_thread(self._first_look)
             lease = self._servers.lease(tried)
             if lease.url in tried:
-                lease.end()
+                lease.abandon()
                 raise Unreachable(detail="no server can be reached")
             tried.append(lease.url)
             try:
                 answer = await self._http.send(self._copy(request, lease.url, body), stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 lease.end(ConnectionRefused())
-            except BaseException as error:
-                lease.end(Unreachable() if isinstance(error, httpx.TransportError) else None)
+            except httpx.TransportError:
+                lease.end(Unreachable())
+                raise
+            except BaseException:
+                lease.abandon()
                 raise
             else:
                 return answer, lease
