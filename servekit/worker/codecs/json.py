@@ -97,7 +97,7 @@ def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
 def _is_in_range(body: bytes) -> bool:
     """Whether *body* is free of numbers such as 1e999, or an integer of 5,000 digits.
 
-    "Out of range" may be said of a duration, or by the class of an author.
+    A duration may be "out of range", too, and so may a value in the words of an author.
     """
     try:
         _decode(body)
