@@ -46,6 +46,15 @@ def test_plain_lines(capfd):
     assert out == "servekit 0.1.0 serving a/1.0 at URL\n"
 
 
+def test_plain_lines_end_before_the_number_of_a_step(capfd):
+    display = PlainDisplay()
+    for step in ("example 1", "example 2", "batch of 8", "batch of 32", "fetching: 3 MB of 7 MB"):
+        display.progress("a", step)
+    display.close()
+
+    assert capfd.readouterr().err == "a example\na batch\na fetching\n"
+
+
 def test_plain_lines_say_a_long_step_once(capfd):
     display = PlainDisplay()
     for step in ("", ": collecting numpy", ": downloading numpy: 3 of 18 MB"):

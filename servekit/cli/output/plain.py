@@ -15,7 +15,8 @@ STDOUT: Final = 1
 STDERR: Final = 2
 RESULT: Final = "serving"  #: the only notice that scripts need: it is written to stdout
 SILENT_STEPS: Final = ("", "preparing", "waiting")
-HOW_FAR: Final = re.compile(r"[:\d]")  #: where the part of a step begins that says how far it is
+#: where the part of a step begins that says how far it is
+HOW_FAR: Final = re.compile(r"(?: of)? *[:\d]")
 
 
 class Display(Journal, Protocol):
