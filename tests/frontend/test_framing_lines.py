@@ -136,6 +136,12 @@ def test_line_is_refused_wherever_it_stands(line, before, size):
     ("line", "status", "allow"),
     [
         pytest.param(b"OPTIONS * HTTP/1.1", 204, {"GET", "HEAD", "OPTIONS", "POST"}, id="server"),
+        pytest.param(
+            b"OPTIONS http://test HTTP/1.1",
+            204,
+            {"GET", "HEAD", "OPTIONS", "POST"},
+            id="server by its URL",
+        ),
         pytest.param(b"OPTIONS /echo/predict HTTP/1.1", 204, {"POST"}, id="prediction"),
         pytest.param(b"OPTIONS /ping HTTP/1.1", 200, {"GET", "HEAD", "OPTIONS"}, id="other route"),
         pytest.param(b"PUT /echo/predict HTTP/1.1", 405, {"POST"}, id="405 of a prediction"),

@@ -102,3 +102,13 @@ def test_work_that_is_done_later_counts_now(loop):
     loop.turn()
 
     assert done == ["a"]
+
+
+def test_what_is_put_off_is_done_in_the_next_turn_though_there_is_time(loop):
+    ours, done = TimeSlices(loop), []
+    ours.defer(worker(loop, ours, "a", 1, done))
+    ours.run(worker(loop, ours, "b", 1, done))  # not before what came first
+    assert done == []
+    loop.turn()
+
+    assert done == ["a", "b"]

@@ -36,6 +36,8 @@ def in_origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
     if found := ABSOLUTE.fullmatch(target):
         authority, target = found.groups()
         check_host(authority)
+        if not target and method == b"OPTIONS":
+            return ASTERISK, authority  # the whole server (RFC 9112 3.2.4)
         if not target.startswith(b"/"):
             target = b"/" + target
     elif target == ASTERISK and method == b"OPTIONS":
