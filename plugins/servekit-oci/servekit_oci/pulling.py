@@ -4,6 +4,7 @@
 import hashlib
 import re
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 
 import msgspec
@@ -39,9 +40,16 @@ def pull(url: str, scratch: Path, progress: Callable[[int, int], None]) -> Path:
 
     :raises StartupError: the URL is malformed, the registry refuses us, the artifact has no
         archive, or a digest is wrong.
-    :raises OSError: the registry does not answer.
+    :raises OSError: the registry does not answer, or not by HTTP.
     """
     reference = parse_reference(url)
+    try:
+        return _pull(reference, scratch, progress)
+    except HTTPException as error:
+        raise OSError(f"{reference.registry} sends a malformed response: {error!r}") from error
+
+
+def _pull(reference: Reference, scratch: Path, progress: Callable[[int, int], None]) -> Path:
     repository = OciRepository(reference)
     layer = find_layer(reference, repository)
     path, hasher, done = scratch / "archive.mar", hashlib.sha256(), 0

@@ -4,6 +4,7 @@
 import base64
 import hashlib
 import json
+import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
@@ -234,6 +235,30 @@ def test_a_server_serves_an_archive_of_a_registry(registry, tmp_path):
         request = Request(f"{server.url}/one/predict", b"[1]", {"Content-Type": "application/json"})
         with urlopen(request, timeout=30) as response:
             assert json.load(response)["prediction"] == [1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", id="another protocol"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz", id="no chunk"),
+    ],
+)
+def test_what_is_not_http_is_an_error_of_the_registry(tmp_path, answer):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = Thread(target=serve)
+        thread.start()
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(OSError, match=f"{host} sends a malformed response"):
+            hooks.open_archive(f"oci://{host}/models/digits:1", tmp_path, lambda done, total: None)
+        thread.join()
 
 
 def test_other_urls_are_left_to_other_plugins(tmp_path):
