@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from codecs import BOM_UTF8
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from servekit.errors import BodyMalformed, UnknownMediaType
 from servekit.extension import EncodedResponse, Envelope
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["Invocation", "Invocations"]
 
 
+JSON: Final = "application/json"
+PARQUET: Final = "application/vnd.apache.parquet"
+
+
 class Invocation(NamedTuple):
     """One request in a format of MLflow."""
 
     content_type: str
-    body: str
+    body: str | bytes  #: bytes of Parquet, and of JSON after a byte order mark
 
 
 class Invocations(Envelope):
@@ -30,6 +35,10 @@ class Invocations(Envelope):
         """Return the request as an ``Invocation``."""
         if not request.content_type.strip():
             raise UnknownMediaType("Content-Type: missing; one of application/json, text/csv")
+        media_type = request.content_type.partition(";")[0].strip()
+        is_marked = bytes(request.body[: len(BOM_UTF8)]) == BOM_UTF8
+        if media_type == PARQUET or (media_type == JSON and is_marked):
+            return [Invocation(request.content_type, bytes(request.body))]
         try:
             return [Invocation(request.content_type, str(request.body, "utf-8"))]
         except UnicodeDecodeError as error:
@@ -40,4 +49,4 @@ class Invocations(Envelope):
         (body,) = outputs
         media_type = request.response.content_type if request.response is not None else None
         encoded = body.encode() if isinstance(body, str) else body
-        return EncodedResponse(body=encoded, media_type=media_type or "application/json")
+        return EncodedResponse(body=encoded, media_type=media_type or JSON)

@@ -76,7 +76,7 @@ class Scorer:
             raw = self._predict(_model_input(inputs, self._layout))
         return Predictions(raw, count)
 
-    def respond(self, content_type: str, body: str) -> Response:
+    def respond(self, content_type: str, body: str | bytes) -> Response:
         """Return the response of MLflow's scoring server to a request; errors are responses."""
         try:
             found = scoring_server.invocations(body, content_type, self._model, self._schema)

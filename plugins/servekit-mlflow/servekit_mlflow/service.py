@@ -99,7 +99,8 @@ class MLflowService(Service):
         """Yield the plain requests that can be joined, at most ``max_batch_size`` rows together."""
         groups: dict[Any, list[tuple[int, PlainRows]]] = {}
         for place, (content_type, body) in enumerate(requests):
-            if self._reader is None or content_type.lower().replace(" ", "") not in PLAIN_JSON:
+            is_json = content_type.lower().replace(" ", "") in PLAIN_JSON
+            if self._reader is None or not is_json or isinstance(body, bytes):
                 continue
             if (rows := self._reader.read(body)) is None:
                 continue

@@ -94,6 +94,14 @@ OTHER_TYPES = {
     "JSON with a parameter": (b"{}", "application/json; format=pandas-split"),
     "plain text": (b"1", "text/plain"),
     "no content type": (b"{}", ""),
+    "JSON after a byte order mark": (b"\xef\xbb\xbf" + JSON_COLUMNS, "application/json"),
+    "CSV after a byte order mark": (b"\xef\xbb\xbf" + CSV.encode(), "text/csv"),
+    "CSV with quotes": (CSV.replace("5.1", '"5.1"').encode(), "text/csv"),
+    "CSV, columns in another order": (
+        "\n".join(",".join(line.split(",")[::-1]) for line in CSV.split("\n")).encode(), "text/csv"
+    ),
+    "CSV, a longer row": (f"{CSV}\n1,2,3,4,5,6".encode(), "text/csv"),
+    "not Parquet": (b"PAR1", "application/vnd.apache.parquet"),
 }  # fmt: skip
 ARRAYS = {
     "inputs": {"inputs": ROWS},

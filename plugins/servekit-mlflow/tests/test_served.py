@@ -82,10 +82,25 @@ def ask(url, body, path="/invocations", content_type=JSON):
             id="numbers as text, which are not plain",
         ),
         pytest.param(CSV.encode(), "text/csv", id="CSV"),
+        pytest.param(b"\xef\xbb\xbf" + json.dumps({"inputs": COLUMNS}).encode(), JSON, id="mark"),
     ],
 )
 def test_formats(iris, body, content_type):
     assert ask(iris.url, body, content_type=content_type) == (200, {"predictions": [0, 2]})
+
+
+def test_parquet(iris):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    scoring = pytest.importorskip("mlflow.pyfunc.scoring_server")
+    kind = getattr(scoring, "CONTENT_TYPE_PARQUET", None)
+    if kind is None:
+        pytest.skip("this MLflow does not read Parquet")
+    body = pandas.DataFrame(COLUMNS).to_parquet()
+    broken = ask(iris.url, b"PAR1", content_type=kind)
+
+    assert ask(iris.url, body, content_type=kind) == (200, {"predictions": [0, 2]})
+    assert (broken[0], broken[1]["error_code"]) == (400, "BAD_REQUEST")
 
 
 @pytest.mark.parametrize(
