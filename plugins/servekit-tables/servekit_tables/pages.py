@@ -20,15 +20,17 @@ UNPACKED, PACKED = 2, 3
 STOP, TRUE, FALSE, BYTE, INTEGERS, DOUBLE, BINARY, LISTS, MAP, STRUCT = (
     *(0, 1, 2, 3, (4, 5, 6), 7, 8, (9, 10), 11, 12),
 )
+MAX_PAGES: Final = 1 << 17  #: each takes its time, however small it is
 LONG: Final = 15  #: elements of a list from which on their number follows
 
 
 def unpacked_bytes(body: bytes, chunks: Iterable[Any]) -> int:
     """Return the bytes of all pages of *chunks*, the columns in the row groups of *body*.
 
-    :raises ValueError: a page is malformed, or many chunks have the same ones.
+    :raises ValueError: a page is malformed, many chunks have the same ones, or there are more than
+        ``MAX_PAGES``.
     """
-    total = read = 0
+    total = read = pages = 0
     for chunk in chunks:
         at = chunk.data_page_offset
         if chunk.has_dictionary_page:
@@ -37,7 +39,9 @@ def unpacked_bytes(body: bytes, chunks: Iterable[Any]) -> int:
         while at < end:
             header, after = _struct(body, at)
             sizes = header.get(UNPACKED, -1), header.get(PACKED, -1)
-            read += after - at
+            read, pages = read + after - at, pages + 1
+            if pages > MAX_PAGES:
+                raise ValueError(f"over {MAX_PAGES} pages")
             if min(sizes) < 0 or read > len(body):
                 raise ValueError("a page has no size")
             total += sizes[0]
@@ -76,6 +80,8 @@ def _after(body: bytes, at: int, kind: int) -> int:
     if kind in LISTS:
         head = _byte(body, at)
         count, at = (head >> 4, at + 1) if head >> 4 < LONG else _varint(body, at + 1)
+        if count > len(body) - at:  # each element takes a byte at least
+            raise ValueError("a list in a header of a page is longer than the file")
         for _ in range(count):
             at = at + 1 if head & 15 in (TRUE, FALSE) else _after(body, at, head & 15)
         return at

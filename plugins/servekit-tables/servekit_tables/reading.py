@@ -91,7 +91,7 @@ def read_parquet(body: bytes) -> Any:
             batches.append(batch)
         table = pa.Table.from_batches(batches, file.schema_arrow)
         table.validate(full=True)  # an index may lie outside of its dictionary
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         raise _malformed(error) from None
     _check_names(table.column_names)
     return table.drop_columns(_index_columns(schema.metadata or {}, table.column_names))

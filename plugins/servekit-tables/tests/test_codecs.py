@@ -276,6 +276,15 @@ def test_a_file_that_contradicts_itself_is_refused(values, old, new, message):
         parquet.decode(parquet_of((old, new), a=values, options=PLAIN), {})
 
 
+def test_the_number_of_pages_is_limited(monkeypatch):
+    monkeypatch.setattr("servekit_tables.pages.MAX_PAGES", 3)
+    options = {"row_group_size": 1, "use_dictionary": False}
+
+    assert parquet.decode(parquet_of(x=[1, 2, 3], options=options), {}).count == 3
+    with pytest.raises(BodyMalformed, match="over 3 pages"):
+        parquet.decode(parquet_of(x=[1, 2, 3, 4], options=options), {})
+
+
 def test_pages_are_read_or_refused_whatever_they_hold():
     body = parquet_of(a=[1, 2], b=["p", "q"])
     for place in range(len(body)):
@@ -283,6 +292,20 @@ def test_pages_are_read_or_refused_whatever_they_hold():
             changed = body[:place] + bytes([byte]) + body[place + 1 :]
             with suppress(BodyMalformed):
                 parquet.decode(changed, {})
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"\x19\xf1" + b"\xff" * 8 + b"\x0f", b"\x1c" * 10_000],
+    ids=["a list of 2 ** 60 elements", "structs in structs"],
+)
+def test_headers_of_pages_are_read_within_their_bytes(header):
+    body = parquet_of(x=[b"y" * 20_000], options={**dict(PLAIN), "use_dictionary": False})
+    at = pq.ParquetFile(io.BytesIO(body)).metadata.row_group(0).column(0).data_page_offset
+    hostile = body[:at] + header + body[at + len(header) :]
+
+    with pytest.raises(BodyMalformed):
+        parquet.decode(hostile, {})
 
 
 def test_a_table_that_is_too_large_is_refused_before_it_is_read(monkeypatch):
