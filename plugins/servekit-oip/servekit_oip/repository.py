@@ -139,7 +139,7 @@ class Repository:
         store = self._server.settings.model_store
         if store and not name.startswith("."):
             for path in (Path(store, name), Path(store, f"{name}.mar")):
-                if path.exists():
+                if _exists(path):
                     return str(path)
         where = " or in the model store" if store else ""
         raise ModelNotFound(f"no model of this name is or was served{where}")
@@ -165,6 +165,13 @@ class Repository:
             if monotonic() > deadline:
                 return
             sleep(POLL_S)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # the name is too long for a file
+        return False
 
 
 def _load_parameters() -> LoadParameters:
