@@ -131,6 +131,9 @@ def test_models_are_listed_page_by_page(server, other):
         pytest.param("POST", "/models?url=", 404, "ModelNotFoundException", id="an empty url"),
         pytest.param("POST", "/models?url=no.mar", 404, "ModelNotFoundException", id="no archive"),
         pytest.param(
+            "POST", f"/models?url={'x' * 300}.mar", 404, "ModelNotFoundException", id="a long name"
+        ),
+        pytest.param(
             *("POST", "/models?url=../store/other.mar", 404, "ModelNotFoundException"),
             id="a path out of the model store",
         ),

@@ -45,9 +45,16 @@ def locate(url: str, model_store: Path | None) -> str:
         found: Path | None = path
     else:
         found = model_store / path if model_store is not None else None
-    if found is None or not found.exists():
+    if found is None or not _exists(found):
         raise UnknownModel(f"there is no archive {url!r} in the model store")
     return str(found)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # the name is too long for a file
+        return False
 
 
 def identity_of(source: str) -> ArchiveIdentity:
