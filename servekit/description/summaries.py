@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from servekit.counting import counted
 from servekit.description.forms import media_of
 from servekit.description.interface import TensorType
 
@@ -19,8 +20,8 @@ BOUNDS: Final = {
     "exclusiveMinimum": "> {}",
     "maximum": "<= {}",
     "exclusiveMaximum": "< {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
+    "minLength": "at least {}",
+    "maxLength": "at most {}",
     "minItems": "at least {}",
     "maxItems": "at most {}",
     "pattern": "like {}",
@@ -65,8 +66,12 @@ def summarize(schema: Any, definitions: Mapping[str, Any]) -> str:
         return summarize_tensor(
             TensorType("", array[1], [int(size) for size in array[2].split(",") if size])
         )
-    bounds = [text.format(schema[key]) for key, text in BOUNDS.items() if key in schema]
+    bounds = [text.format(_bound(schema, key)) for key, text in BOUNDS.items() if key in schema]
     return ", ".join([_kind(schema, definitions), *bounds])
+
+
+def _bound(schema: Mapping[str, Any], key: str) -> Any:
+    return counted(schema[key], "character") if key.endswith("Length") else schema[key]
 
 
 def _kind(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:

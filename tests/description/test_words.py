@@ -25,6 +25,10 @@ class Parcel(msgspec.Struct):
         (list[float], "list of number"),
         (list[Parcel], "list of Parcel"),
         (Annotated[list[int], msgspec.Meta(min_length=2)], "list of whole number, at least 2"),
+        (
+            Annotated[str, msgspec.Meta(min_length=1, max_length=9)],
+            "text, at least 1 character, at most 9 characters",
+        ),
         (tuple[int, str], "list, at least 2, at most 2"),
         (dict[str, int], "object"),
         (msgspec.Raw, "anything"),

@@ -150,13 +150,20 @@ def state_of(console):
 
 
 @pytest.mark.parametrize(
-    ("kind", "form"),
-    [("scale", {"replicas": "x"}), ("scale", {}), ("swap", {}), ("scale", {"replicas": "5000"})],
+    ("kind", "form", "complaint"),
+    [
+        ("scale", {"replicas": "x"}, "replicas: expected int"),
+        ("scale", {}, "replicas: missing"),
+        ("swap", {}, "give a source"),
+        ("scale", {"replicas": "5000"}, "replicas: expected int &lt;= 1024"),
+    ],
 )
-def test_a_form_that_is_not_valid_changes_nothing(console, kind, form):
+def test_a_form_that_is_not_valid_changes_nothing(console, kind, form, complaint):
     console.post("login", data={"token": TOKEN})
+    answer = console.post(f"models/sleepy/{kind}", data=form, headers={"Accept": "text/html"})
 
-    assert console.post(f"models/sleepy/{kind}", data=form).status_code == 422
+    assert answer.status_code == 422
+    assert complaint in answer.text
     assert json.loads(console.get("models/sleepy.json").text)["operations"] == []
 
 
