@@ -69,6 +69,10 @@ class FileDiscovery(Discovery):
             found = json.loads(self._path.read_text())
         except ValueError as error:
             raise OSError(f"{self._path}: not JSON") from error
-        if not isinstance(found, list):
+        if not isinstance(found, list) or not all(map(_is_url, found)):
             raise OSError(f"{self._path}: not a JSON list of URLs")
-        return [str(url) for url in found]
+        return found
+
+
+def _is_url(found: object) -> bool:
+    return isinstance(found, str) and found.startswith(("http://", "https://"))

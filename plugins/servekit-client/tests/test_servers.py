@@ -344,7 +344,7 @@ def test_servers_in_a_file_come_and_go(tmp_path, clock):
     assert servers.urls == [A, B]
 
 
-@pytest.mark.parametrize("text", ["5", '"http://a:1"', '{"a": 1}'])
+@pytest.mark.parametrize("text", ["5", '"http://a:1"', '{"a": 1}', '["a:1"]', "[null]"])
 def test_a_file_without_a_list_says_so(text, tmp_path):
     path = tmp_path / "servers.json"
     path.write_text(text)
