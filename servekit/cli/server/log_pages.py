@@ -59,7 +59,7 @@ def _entries(page: dict[str, Any]) -> list[LogEntry]:
 def _require_known(model: str, server: ManagedServer, *, is_followed: bool) -> None:
     """Say that the server has no such model: its name may be misspelt, or it comes later.
 
-    :raises RequestRefused: so it is, and nobody waits for it.
+    :raises RequestRefused: it has none, and the log is not followed.
     """
     names = sorted(row["name"] for row in server.get("/models")["models"])
     if model in names:
