@@ -16,7 +16,6 @@ from msgspec import Struct, ValidationError, convert
 
 from servekit.errors import InputError
 from servekit.extension import Operation, ReloadModels, RollBack, Scale, Swap, Unload
-from servekit.mistakes import mistake_of
 from servekit_console.history import POINTS
 from servekit_console.overview import (
     JOINS,
@@ -139,8 +138,8 @@ class ModelPages:
         try:
             operation = convert({**given, "model": name}, KINDS[kind], strict=False)
         except ValidationError as error:
-            path, message = mistake_of(error)
-            raise InputError(f"{path.removeprefix('.')}: {message}") from error
+            message, _, field = str(error).replace("`", "").partition(" - at $.")
+            raise InputError(f"{field}: {message}" if field else message) from error
         if isinstance(operation, Swap) and bool(operation.source) == bool(operation.version):
             raise InputError("give a source, or the version of one that is loaded")
         self._server.operate(operation, wait_s=0.0)  # the page shows how far it is, and a failure

@@ -152,10 +152,10 @@ def state_of(console):
 @pytest.mark.parametrize(
     ("kind", "form", "complaint"),
     [
-        ("scale", {"replicas": "x"}, "replicas: expected int"),
-        ("scale", {}, "replicas: missing"),
+        ("scale", {"replicas": "x"}, "replicas: Expected int"),
+        ("scale", {}, "Object missing required field replicas"),
         ("swap", {}, "give a source"),
-        ("scale", {"replicas": "5000"}, "replicas: expected int &lt;= 1024"),
+        ("scale", {"replicas": "5000"}, "replicas: Expected int &lt;= 1024"),
     ],
 )
 def test_a_form_that_is_not_valid_changes_nothing(console, kind, form, complaint):
