@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ ALL_SLOW = re.compile(
     r"^(?:torch = )?pytest\.importorskip\(\"torch\"\)|^pytestmark = [^\]]*\bpytest\.mark\.slow\b",
     re.MULTILINE,
 )
+
+#: seconds since the epoch after which no test begins; CI sets it, whose time is limited
+END_AT = float(os.environ.get("TESTS_END_AT", "inf"))
 
 # How long an example takes says more about the machine than about us.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,6 +52,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out files of which nothing is run: importing what they need takes seconds."""
     is_left_out = is_quick(config) and collection_path.suffix == ".py"
     return True if is_left_out and is_all_slow(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Skip what would begin too late, before its fixtures are made."""
+    if time.time() > END_AT:
+        pytest.skip("no time is left: TESTS_END_AT has passed")
 
 
 def is_quick(config: pytest.Config) -> bool:
