@@ -211,4 +211,4 @@ def test_live_text_replaces_what_it_has_drawn(monkeypatch):
     text.draw(["a", "b" * 20, "c"])
     text.draw(["d"])
 
-    assert stream.getvalue() == "\x1b[Ja\n" + "b" * 9 + "\n" + "\x1b[2A\r\x1b[Jd\n"
+    assert stream.getvalue() == "\x1b[Ja\n" + "b" * 8 + "…\n" + "\x1b[2A\r\x1b[Jd\n"

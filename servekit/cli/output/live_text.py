@@ -28,8 +28,13 @@ class LiveText:
     def draw(self, lines: Sequence[str]) -> None:
         """Show *lines*, cut to the size of the terminal."""
         size = shutil.get_terminal_size()
-        shown = [line[: size.columns - 1] for line in lines[: size.lines - 1]]
+        shown = [_fit(line, size.columns - 1) for line in lines[: size.lines - 1]]
         back = f"\x1b[{self._drawn}A\r" if self._drawn else ""
         self._stream.write(back + "\x1b[J" + "".join(f"{line}\n" for line in shown))
         self._stream.flush()
         self._drawn = len(shown)
+
+
+def _fit(line: str, columns: int) -> str:
+    """Return *line* in at most *columns*, with a sign where it was cut."""
+    return line if len(line) <= columns else f"{line[: columns - 1]}…"
