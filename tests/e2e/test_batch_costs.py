@@ -77,7 +77,7 @@ def test_inputs_of_similar_length_share_a_batch(serve, padded):
         assert length in together
         assert max(together) <= max(50, 2 * min(together)) + 50
         assert len(together) * max(together) <= 400
-    assert len(found[3]) == 3
+    assert {10, 20, 30} <= set(found[3])  # one of 100 may be with them: it depends on their order
 
 
 def test_an_operator_changes_what_a_batch_may_cost(serve, padded):

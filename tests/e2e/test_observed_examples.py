@@ -13,7 +13,7 @@ import pytest
 from servekit.testing import ServedModel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WAIT_S = 30.0
+WAIT_S = 100.0
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
