@@ -29,7 +29,7 @@ from .builder import Build
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-WAIT_S = 60.0
+WAIT_S = 300.0
 SERVER = [package.name for package in server_packages()]  #: what extends every server
 WHEELS = f"building wheels of {', '.join(sorted(['servekit', 'servekit-archiver', *SERVER]))}\n"
 USERS = {"groupadd": "install -d -m 0770 var/cache/servekit"}  # needs no root

@@ -45,6 +45,7 @@ class CausalModel:
         taken = inspect.signature(model.forward).parameters
         self._model, self.device = model, model.device
         self.has_positions = "position_ids" in taken
+        self._cache = "cache" if "cache" in taken else "past_key_values"  # its name before 5.24
         self._extra = {"logits_to_keep": 1} if "logits_to_keep" in taken else {}
         self.vocabulary = int(config.vocab_size)
         self.context: int | None = getattr(config, "max_position_embeddings", None)
@@ -55,8 +56,8 @@ class CausalModel:
         found = self._model(
             input_ids=ids,
             attention_mask=mask,
-            past_key_values=cache,
             use_cache=True,
+            **{self._cache: cache},
             **where,
             **self._extra,
         )
