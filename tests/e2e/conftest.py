@@ -9,6 +9,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -93,8 +94,8 @@ class Server:
         while pids:
             pid = pids.pop()
             found.append(pid)
-            children = Path(f"/proc/{pid}/task/{pid}/children")
-            pids += map(int, children.read_text().split()) if children.exists() else []
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
         return found
 
     def workers(self) -> list[int]:

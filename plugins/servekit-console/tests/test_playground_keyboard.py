@@ -142,6 +142,7 @@ def test_another_view_and_code_are_chosen_and_copied(page):
     tab_to(page, "Copy as code")
     page.browser.press_key("Enter")
     page.browser.wait_for("document.querySelector('.pg-code pre')")
+    assert page.browser.run(NAME) == "Copy as code"
     tab_to(page, "JavaScript")
     page.browser.press_key("Enter")
     assert page.browser.run(NAME) == "JavaScript"

@@ -15,7 +15,8 @@ export class CodePanel {
     this.turn = 0; // of what was asked for last
     this.written = ""; // what is shown
     this.summary = h("summary", {}, "Copy as code");
-    this.element = h("details", { className: "pg-code panel", ontoggle: () => this.write() }, this.summary);
+    this.shown = h("div");
+    this.element = h("details", { className: "pg-code panel", ontoggle: () => this.write() }, this.summary, this.shown);
   }
 
   async write() {
@@ -25,7 +26,7 @@ export class CodePanel {
     const written = JSON.stringify(texts);
     if (turn !== this.turn || written === this.written) return; // a button that is being pressed stays
     this.written = written;
-    if (typeof texts === "string") this.element.replaceChildren(this.summary, h("p", { className: "hint" }, texts));
+    if (typeof texts === "string") this.replace(h("p", { className: "hint" }, texts));
     else this.show(texts);
   }
 
@@ -40,7 +41,6 @@ export class CodePanel {
   }
 
   show(texts) {
-    const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.part : null;
     const names = Object.keys(FORMATS).filter((name) => texts[name]);
     const chosen = names.includes(this.format) ? this.format : names[0];
     const tabs = names.map((name) => h("button", { type: "button", "aria-pressed": String(name === chosen), "data-part": name, onclick: () => {
@@ -48,7 +48,14 @@ export class CodePanel {
       this.show(texts);
     } }, FORMATS[name]));
     const copy = h("button", { type: "button", className: "secondary outline", "data-part": "copy", onclick: () => this.copy(texts[chosen], copy) }, "Copy");
-    this.element.replaceChildren(this.summary, h("div", { className: "pg-tabs", role: "group", "aria-label": "Language" }, tabs), h("pre", { tabIndex: 0, className: "pg-text" }, texts[chosen]), copy);
-    if (focused) this.element.querySelector(`[data-part="${focused}"]`)?.focus();
+    const text = h("pre", { tabIndex: 0, className: "pg-text", "data-part": "text" }, texts[chosen]);
+    this.replace(h("div", { className: "pg-tabs", role: "group", "aria-label": "Language" }, tabs), text, copy);
+  }
+
+  // Show *elements*. What has the focus keeps it; if that is gone, the summary gets it.
+  replace(...elements) {
+    const focused = this.shown.contains(document.activeElement) && document.activeElement.dataset.part;
+    this.shown.replaceChildren(...elements);
+    if (focused) (this.shown.querySelector(`[data-part="${focused}"]`) ?? this.summary).focus();
   }
 }

@@ -62,7 +62,7 @@ class Infer(Service):
 
     def hold(self, file):
         file.touch()
-        until = time.monotonic() + 20
+        until = time.monotonic() + 100
         while file.exists() and time.monotonic() < until:
             time.sleep(0.005)
 
