@@ -44,10 +44,10 @@ class InstalledPlugin:
     @property
     def distribution(self) -> str:
         """``servekit-onnx 0.1.0``, from the package's metadata: read only where it is shown."""
-        if isinstance(self.origin, Distribution):
-            metadata = self.origin.metadata
-            return f"{metadata['Name']} {metadata['Version']}"
-        return self.origin or "unknown"
+        if self.origin is None or isinstance(self.origin, str):
+            return self.origin or "unknown"
+        metadata = self.origin.metadata  # also of importlib_metadata, another class once imported
+        return f"{metadata['Name']} {metadata['Version']}"
 
 
 class HookManager(pluggy.PluginManager):

@@ -2,6 +2,8 @@
 """``servekit plugins`` names what is offered and what is broken."""
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -148,6 +150,27 @@ def test_what_is_built_in_may_be_replaced_but_not_a_command(installed, capsys):
         "bold": "command start: servekit.builtin.x offers it too",
     }
     assert [plugin["is_builtin"] for plugin in found.values()] == [True, False, False]
+
+
+def test_versions_are_known_after_the_backport_of_importlib_metadata_was_imported():
+    """It makes the standard library's finder return distributions of a class of its own."""
+    code = """
+import importlib.metadata, sys
+
+class Foreign:
+    metadata = {"Name": "servekit-foreign", "Version": "2"}
+
+point = importlib.metadata.EntryPoint("foreign", "json", "servekit")
+vars(point)["dist"] = Foreign()
+importlib.metadata.entry_points = lambda: importlib.metadata.EntryPoints([point])
+
+from servekit.cli import main
+sys.exit(main(["plugins"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "servekit-foreign 2" in done.stdout
 
 
 @pytest.mark.slow
