@@ -3,8 +3,11 @@
 
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
 __all__ = ["Bucket"]
+
+LONGEST_S: Final = 1e9  #: of a wait, 31 years: that of a tiny rate is no number
 
 
 class Bucket:
@@ -24,6 +27,6 @@ class Bucket:
         self._permits = min(self._burst, self._permits + (now - self._filled_at) * self._rate)
         self._filled_at = now
         if self._permits < 1:
-            return (1 - self._permits) / self._rate
+            return min((1 - self._permits) / self._rate, LONGEST_S)
         self._permits -= 1
         return 0.0

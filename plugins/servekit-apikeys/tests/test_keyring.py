@@ -74,6 +74,15 @@ def test_bucket_holds_no_more_than_its_burst():
     assert [bucket.take() for _ in range(3)] == [0, 0, 1]
 
 
+def test_a_tiny_rate_is_waited_for_long():
+    key = Key("slow", digest("slow-key"), rate=1e-320)
+    ring = Keyring([key], Clock())
+    asked = [ring.judge("Bearer slow-key", "m") for _ in range(2)]
+
+    assert asked[0] == Identity("slow")
+    assert (asked[1].status, asked[1].retry_after_s) == (429, 1_000_000_000)
+
+
 TABLE = "[[keys]]\nname = 'a'\nsha256 = '{}'\n"
 TWICE = TABLE.format(ADA.sha256) + TABLE.format(BOB.sha256)
 REFUSED = {

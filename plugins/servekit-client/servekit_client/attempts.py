@@ -7,12 +7,13 @@ from typing import Final
 
 from servekit_client.errors import ConnectionRefused, DeadlineExceeded, ServekitError
 
-__all__ = ["OTHERS", "Attempts"]
+__all__ = ["LONGEST_S", "OTHERS", "Attempts"]
 
 #: servers that a call asks at once, one after the other, after one that is too busy. When all are
 #: full, more would multiply the requests by the number of servers
 OTHERS: Final = 3
 FIRST_BACKOFF_S: Final = 0.1
+LONGEST_S: Final = 1e6  #: of a wait, 11 days; sockets and the server do not know infinite ones
 #: each wait grows by up to this fraction of itself, so that not all clients return at once
 JITTER: Final = 0.5
 
@@ -24,7 +25,7 @@ class Attempts:
         """Start the clock of a call that may be tried ``1 + retries`` times."""
         self._retries = retries
         self._others = OTHERS
-        self._deadline = monotonic() + timeout_s
+        self._deadline = monotonic() + min(timeout_s, LONGEST_S)
         self._request_id = request_id
         self._backoff_s = FIRST_BACKOFF_S
 

@@ -14,6 +14,7 @@ import httpx
 
 from servekit_client.answers import EVENTS, JSON, MSGPACK
 from servekit_client.arrays import pack
+from servekit_client.attempts import LONGEST_S
 from servekit_client.errors import ConnectionRefused, DeadlineExceeded, Unreachable
 
 __all__ = ["Call", "CallBuilder", "transport_errors"]
@@ -44,7 +45,7 @@ class Call:
     def arguments(self, url: str, left_s: float) -> dict[str, Any]:
         """Return what ``build_request`` of httpx takes for a try of at most *left_s* at *url*."""
         headers = dict(self.headers)
-        limit_s = self.silence_s or left_s
+        limit_s = min(self.silence_s or left_s, LONGEST_S)
         if self.silence_s is None and self.tells_deadline:
             headers["X-Request-Timeout-Ms"] = str(max(1, int(left_s * 1000)))
         return {

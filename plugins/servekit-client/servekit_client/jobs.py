@@ -17,6 +17,7 @@ __all__ = ["AsyncJob", "Job"]
 
 WAIT_S: Final = 20.0  #: longest wait of one request for the state of a job
 ANSWER_S: Final = 30.0  #: for the answer, besides the wait
+LATE_S: Final = 5.0  #: how much later than at the end of its time a wait may end
 PAUSE_S: Final = 0.1  #: between two requests, if the server does not wait
 
 
@@ -31,9 +32,12 @@ class _Job:
         self._is_over = not is_job
         self.id = str(member(answer, "id")) if is_job else ""  #: "" if it was answered at once
 
-    def _look(self, until: float) -> Call:
-        wait_s = max(0.0, min(WAIT_S, until - monotonic()))
-        return self._server.job(self.id, wait_s=math.ceil(wait_s))
+    def _look(self, until: float) -> tuple[Call, float]:
+        """Return the call that asks how it stands, and how long that may take."""
+        left_s = max(0.0, until - monotonic())
+        wait_s = min(WAIT_S, left_s)
+        limit_s = min(wait_s + ANSWER_S, left_s + LATE_S)
+        return self._server.job(self.id, wait_s=math.ceil(wait_s)), limit_s
 
     def _is_late(self, answer: Answer, until: float) -> bool:
         """Note how it stands; return whether there is no time to look again."""
@@ -53,10 +57,19 @@ class Job(_Job):
         self._ask = ask
 
     def wait(self, timeout_s: float = math.inf) -> bool:
-        """Wait until it has ended or failed, at most *timeout_s*; return whether it has."""
+        """Wait until it has ended or failed, at most *timeout_s*; return whether it has.
+
+        A server that does not answer is waited for 5 s longer.
+        """
         until = monotonic() + timeout_s
         while not self._is_over:
-            if self._is_late(self._ask(self._look(until), ANSWER_S + WAIT_S), until):
+            try:
+                answer = self._ask(*self._look(until))
+            except DeadlineExceeded:
+                if monotonic() < until:
+                    raise
+                return False
+            if self._is_late(answer, until):
                 return False
             if not self._is_over:
                 time.sleep(PAUSE_S)
@@ -92,10 +105,19 @@ class AsyncJob(_Job):
         self._ask = ask
 
     async def wait(self, timeout_s: float = math.inf) -> bool:
-        """Wait until it has ended or failed, at most *timeout_s*; return whether it has."""
+        """Wait until it has ended or failed, at most *timeout_s*; return whether it has.
+
+        A server that does not answer is waited for 5 s longer.
+        """
         until = monotonic() + timeout_s
         while not self._is_over:
-            if self._is_late(await self._ask(self._look(until), ANSWER_S + WAIT_S), until):
+            try:
+                answer = await self._ask(*self._look(until))
+            except DeadlineExceeded:
+                if monotonic() < until:
+                    raise
+                return False
+            if self._is_late(answer, until):
                 return False
             if not self._is_over:
                 await asyncio.sleep(PAUSE_S)

@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import math
 from threading import Event
 from time import monotonic
 
@@ -203,6 +204,14 @@ def test_a_call_ends_at_its_deadline_in_the_middle_of_an_answer(call, scripted):
         call(server.url, "predict", "m", 1, timeout_s=1.5)
 
     assert monotonic() - began < 2.5
+
+
+def test_a_call_may_take_as_long_as_it_likes(call, scripted):
+    told = answer(body=b'{"prediction": 1}')
+    events = answer(body=b"data: 1\n\nevent: end\ndata:\n\n", content_type="text/event-stream")
+
+    assert call(scripted(told).url, "predict", "m", 1, timeout_s=math.inf) == 1
+    assert call(scripted(events).url, "stream", "m", 1, timeout_s=math.inf) == [1]
 
 
 def test_asyncio_ends_a_call_whose_header_section_comes_in_drops(scripted):

@@ -3,6 +3,8 @@
 
 import asyncio
 import json
+from threading import Event
+from time import monotonic
 
 import msgpack
 import pytest
@@ -86,3 +88,16 @@ def test_a_job_is_cancelled_if_it_is_still_there(submit, scripted, status):
 
     assert submit(server.url, ("cancel",)) == [None]
     assert server.asked[1][0] == "DELETE /jobs/j1 HTTP/1.1"
+
+
+def test_a_server_that_hangs_ends_a_wait_soon(submit, scripted, monkeypatch):
+    monkeypatch.setattr("servekit_client.jobs.LATE_S", 0.2)
+    gone = Event()
+    server = scripted(told("pending", 202), lambda _: gone.wait(60))
+    begun = monotonic()
+    try:
+        assert submit(server.url, ("wait", 0.2)) == [False]
+    finally:
+        gone.set()
+
+    assert monotonic() - begun < 30

@@ -456,6 +456,12 @@ def test_a_model_is_unloaded_and_loaded_again(client):
     assert client.is_model_ready("sum")
 
 
+@pytest.mark.parametrize("verb", ["load_model", "unload_model"])
+def test_a_model_without_a_name_is_refused(client, verb):
+    with pytest.raises(InferenceServerException, match="a model has a name"):
+        getattr(client, verb)("", headers=MANAGER)
+
+
 def test_loading_needs_the_token_for_management(client):
     with pytest.raises(InferenceServerException) as caught:
         client.load_model("sum")

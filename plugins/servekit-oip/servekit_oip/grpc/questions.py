@@ -56,8 +56,10 @@ def _of_model(suffix: str, message: Any) -> tuple[str, str, Any]:
 def _of_repository(verb: str, message: Any) -> tuple[str, str, Any]:
     """Return the request that loads or unloads a model.
 
-    :raises ValueError: the message holds files for the model.
+    :raises ValueError: the message holds no name, or files for the model.
     """
+    if not message.model_name:
+        raise ValueError(f"failed to {verb} '', a model has a name")
     parameters = {name: _value(each) for name, each in message.parameters.items()}
     if any(isinstance(value, bytes) for value in parameters.values()):
         raise ValueError(f"failed to {verb} {message.model_name!r}, {NO_FILES}")
