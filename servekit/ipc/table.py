@@ -271,6 +271,7 @@ class Table(Struct):
     tally: Tally = field(default_factory=Tally)
     operations: list[OperationRow] = []  #: those of the last minutes, newest last
     missing_processes: list[str] = []  #: required processes of plugins that do not run
+    front_ends: int = 0  #: that are connected: old and new ones while a reload replaces them
 
 
 class TableUpdate(Struct, array_like=True, tag=20):

@@ -13,6 +13,7 @@ from time import monotonic
 
 import pytest
 
+from servekit.frontend.batching.liveness import SILENCE_S
 from tests.waiting import wait_until
 
 from .conftest import WAIT_S
@@ -300,6 +301,24 @@ def test_a_reload_loses_nothing_and_mixes_no_versions(serve, tmp_path):
         stop.set()
 
     assert set(found) == {(200, "v1", "v1"), (200, "v2", "v2")}
+
+
+def test_a_reload_leaves_a_worker_alone_that_is_busy_for_longer_than_an_idle_one_may_be_silent(
+    serve, tmp_path
+):
+    """The front-ends of the reload cannot know that it has a batch of those before."""
+    model, held = copy_stages(tmp_path), tmp_path / "held"
+    server = serve("--models", model)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(predict, server, "/stages/predict", {"act": "hold", "file": str(held)})
+        wait_until(held.exists, "the second stage has it")
+        server.process.send_signal(signal.SIGHUP)
+        until = monotonic() + SILENCE_S + 3.0
+        wait_until(lambda: monotonic() > until, "an idle worker would be given up")
+        held.unlink()
+        slow.result(WAIT_S)
+
+    assert "did not answer" not in server.output
 
 
 def test_a_reload_waits_for_requests_that_are_between_two_stages(serve, tmp_path):

@@ -71,12 +71,13 @@ class Batcher:
         self._waker = Waker(lambda: environment.report(Wanted(self.row.name, self.row.version)))
         self._is_draining = False  #: nothing is tried again
         self._users = 0  #: runs through pipelines of which it is a part
+        self._front_ends = environment.front_ends
         self.update(row)
 
     def update(self, row: ModelRow) -> None:
         """Take over what the routing table says now."""
         self.row = row
-        self.limits = time_limits(row.predict_timeout_s, self._environment.front_ends)
+        self.limits = time_limits(row.predict_timeout_s, self._front_ends)
         is_cold = row.is_asleep or row.is_waking
         self.patience_s = self._environment.wake_timeout_s if is_cold else 0.0
         self.timeout_s = row.predict_timeout_s + self.patience_s
@@ -96,6 +97,11 @@ class Batcher:
         self.feed.remove(self._waker)
         if row.is_asleep:
             self.feed.add(self._waker)
+
+    def share(self, front_ends: int) -> None:
+        """Take into account that so many front-ends are there, which share the workers."""
+        self._front_ends = max(self._environment.front_ends, front_ends)
+        self.limits = time_limits(self.row.predict_timeout_s, self._front_ends)
 
     # ------------------------------------------------------------ in
 

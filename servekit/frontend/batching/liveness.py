@@ -3,7 +3,7 @@
 
 from typing import NamedTuple
 
-__all__ = ["Liveness", "TimeLimits", "overtime", "time_limits"]
+__all__ = ["SILENCE_S", "Liveness", "TimeLimits", "overtime", "time_limits"]
 
 PING_S = 2.0  #: an idle worker is asked for a sign of life after a silence of this length
 SILENCE_S = 10.0  #: an idle worker that is silent for longer hangs
@@ -16,12 +16,13 @@ class TimeLimits(NamedTuple):
     step_s: float  #: between two outputs of a worker that streams
     batch_s: float  #: for a batch
     silence_s: float  #: while it has nothing to do, as it is asked for a sign of life
+    greeting_s: float  #: to greet: it may have a batch of a front-end that is gone
 
 
 def time_limits(predict_timeout_s: float, front_ends: int) -> TimeLimits:
     """Return the limits: a worker may first have to finish a batch of each other front-end."""
-    others_s = predict_timeout_s * (front_ends - 1)
-    return TimeLimits(predict_timeout_s, predict_timeout_s + others_s, SILENCE_S + others_s)
+    batch_s, others_s = predict_timeout_s * front_ends, predict_timeout_s * (front_ends - 1)
+    return TimeLimits(predict_timeout_s, batch_s, SILENCE_S + others_s, SILENCE_S + batch_s)
 
 
 class Liveness:
@@ -45,10 +46,10 @@ class Liveness:
         """Whether it has been idle and silent for long."""
         return now - max(self.heard_at, self.pinged_at) > PING_S
 
-    def silence(self, now: float, limits: TimeLimits) -> str:
-        """Return what it does wrong as an idle worker; "" if nothing."""
-        is_too_long = now - self.heard_at > limits.silence_s
-        return f"did not answer for {limits.silence_s:.12g} s" if is_too_long else ""
+    def silence(self, now: float, limit_s: float) -> str:
+        """Return what it does wrong as a worker without tasks; "" if nothing."""
+        is_too_long = now - self.heard_at > limit_s
+        return f"did not answer for {limit_s:.12g} s" if is_too_long else ""
 
     def absence(self, now: float) -> str:
         """Return what it does wrong as a worker without a channel; "" if nothing."""

@@ -203,8 +203,10 @@ class ReplicaProxy:
         if self.channel is None:
             is_stranded = self.row.is_serving and self.row.generation == self._generation
             return self.life.absence(now) if is_stranded else ""
-        if slots is None or not slots.tasks:
-            return self.life.silence(now, limits)
+        if slots is None:
+            return self.life.silence(now, limits.greeting_s)
+        if not slots.tasks:
+            return self.life.silence(now, limits.silence_s)
         return slots.complaint(now, limits)
 
     def _say_while_idle(self, now: float) -> None:

@@ -64,6 +64,8 @@ class Batchers:
         self._leaving += [each for key, each in self._batchers.items() if key not in known]
         self._batchers = known
         self._models = {model.row.name: model for model in models}
+        for batcher in self:
+            batcher.share(table.front_ends)
 
     def _of_model(self, row: ModelRow) -> ModelBatchers:
         before = self._models.get(row.name)

@@ -90,9 +90,14 @@ class ControlSocket:
         return all(link.taken >= number for link in self._links if link.is_ready)
 
     def _send_table(self) -> None:
-        table = self._table()
+        table = self._table_now()
         for link in list(self._links):
             link.send(table, self._number)
+
+    def _table_now(self) -> Table:
+        table = self._table()
+        table.front_ends = len(self._links)
+        return table
 
     def _accept(self) -> None:
         try:
@@ -117,7 +122,8 @@ class ControlSocket:
             lambda: self._drop(link),
         )
         self._links.append(link)
-        link.send(self._table(), self._number)
+        link.send(self._table_now(), self._number)
+        self.publish()  # the others share the workers with it
 
     def _received(self, link: FrontEndLink, message: ControlMessage) -> None:
         if isinstance(message, FrontEndReady):
@@ -131,6 +137,7 @@ class ControlSocket:
 
     def _drop(self, link: FrontEndLink) -> None:
         self._links.remove(link)
+        self.publish()
         self._count_ready()
         self._confirmed.check()
 
