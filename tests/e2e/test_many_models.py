@@ -141,6 +141,7 @@ def test_models_that_may_sleep_do_so_at_the_start_if_there_is_no_room(serve_many
     assert len(server.workers()) <= 2
 
 
+@pytest.mark.timeout(1200)  # many starts on a busy machine
 def test_200_models_of_20_mb_fit_into_2_gb(serve_many):
     budget = 2000 * MIB
     server = serve_many(200, budget)
