@@ -46,7 +46,7 @@ class InstalledPlugin:
         """``servekit-onnx 0.1.0``, from the package's metadata: read only where it is shown."""
         if self.origin is None or isinstance(self.origin, str):
             return self.origin or "unknown"
-        metadata = self.origin.metadata  # also of importlib_metadata, another class once imported
+        metadata = self.origin.metadata  # or a class of importlib_metadata, once imported
         return f"{metadata['Name']} {metadata['Version']}"
 
 

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from servekit.errors import ModelNotFound, NotReady, RouteNotFound
-from servekit.ipc.table import Table, path_of_version
+from servekit.ipc.table import ModelRow, Table, path_of_version
 from servekit.web.errors import quoted, render, render_http
 from servekit.web.table import OncePerTable, find_model
 from servekit.web.view import ServerView
@@ -37,9 +37,7 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
         found = row.find_version(version)
         if found is None:
             raise ModelNotFound(row.without_version(quoted(version)))
-        paths = {} if found.stages else {f"/{model}/predict": False}
-        paths |= {route.path: route.get for route in found.routes}
-        named = {path_of_version(model, version, path): get for path, get in paths.items()}
+        named = _paths_of_version(model, version, found)
         if request.path not in named:
             raise RouteNotFound(f"{model} {version} has no {quoted(f'/{rest}')}")
         return _answer(model, may_get=named[request.path])
@@ -69,6 +67,13 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
 def _paths(table: Table) -> dict[str, tuple[str, bool]]:
     """Return the models by the paths of their routes, with whether those answer GET."""
     return {route.path: (row.name, route.get) for row in table.models for route in row.routes}
+
+
+def _paths_of_version(model: str, version: str, row: ModelRow) -> dict[str, bool]:
+    """Return the paths of *version* of *model*, with whether they answer GET."""
+    paths = {} if row.stages else {f"/{model}/predict": False}
+    paths |= {route.path: route.get for route in row.routes}
+    return {path_of_version(model, version, path): get for path, get in paths.items()}
 
 
 def _answer(model: str, *, may_get: bool = False) -> Response:

@@ -221,3 +221,15 @@ def test_a_model_that_is_unloaded_answers_what_waits_first(batchers):
 
     assert task.exchange.errors == [NotReady]
     assert list(batchers) == []
+
+
+def test_a_worker_gets_more_time_while_more_front_ends_share_it(batchers):
+    table = Table([row("1")])
+    limits = []
+    for front_ends in (1, 2, 1, 0):  # 0: not known
+        table.front_ends = front_ends
+        batchers.update(table)
+        (batcher,) = batchers
+        limits.append(batcher.limits.silence_s)
+
+    assert limits == [10.0, 10.0 + batcher.row.predict_timeout_s, 10.0, 10.0]

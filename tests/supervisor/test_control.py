@@ -86,6 +86,11 @@ class FrontEnd:
                 if update.confirm:
                     return update.confirm
 
+    def told(self, front_ends):
+        """Wait for a table that says that so many front-ends are connected."""
+        while all(update.table.front_ends != front_ends for update in self._reader.read()):
+            pass
+
     def close(self):
         self._socket.close()
 
@@ -154,6 +159,15 @@ def test_a_front_end_that_has_exited_is_not_waited_for(spreading):
     second.close()
 
     spreading.until(lambda: spreading.seen)
+
+
+def test_front_ends_are_told_how_many_they_are(spreading):
+    first, second = spreading.front_ends
+    first.told(2)
+    second.close()
+    spreading.until(lambda: spreading._ready[-1] == 1)
+
+    first.told(1)
 
 
 def test_a_front_end_that_hangs_is_not_waited_for_for_ever(run_dir, monkeypatch):

@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["Bucket"]
 
-LONGEST_S: Final = 1e9  #: the longest wait, 31 years: that of a tiny rate is no number
+LONGEST_S: Final = 1e9  #: no wait is longer than this, 31 years: a tiny rate would make it infinite
 
 
 class Bucket:

@@ -13,7 +13,7 @@ __all__ = ["LONGEST_S", "OTHERS", "Attempts"]
 #: full, more would multiply the requests by the number of servers
 OTHERS: Final = 3
 FIRST_BACKOFF_S: Final = 0.1
-LONGEST_S: Final = 1e6  #: the longest time, 11 days: an infinite one is refused by sockets
+LONGEST_S: Final = 1e6  #: no call takes longer, 11 days: sockets refuse an infinite timeout
 #: each wait grows by up to this fraction of itself, so that not all clients return at once
 JITTER: Final = 0.5
 

@@ -17,7 +17,7 @@ __all__ = ["AsyncJob", "Job"]
 
 WAIT_S: Final = 20.0  #: longest wait of one request for the state of a job
 ANSWER_S: Final = 30.0  #: for the answer, besides the wait
-LATE_S: Final = 5.0  #: how much later than at the end of its time a wait may end
+LATE_S: Final = 5.0  #: after its time, for the answer of a server that is slow or hangs
 PAUSE_S: Final = 0.1  #: between two requests, if the server does not wait
 
 

@@ -44,7 +44,7 @@ class FrontEndLink:
 
 
 class ControlSocket:
-    """Accepts front-ends; each gets the whole table at once, and every change."""
+    """Accepts front-ends; each gets the whole table first, then every change."""
 
     def __init__(
         self,
@@ -90,14 +90,10 @@ class ControlSocket:
         return all(link.taken >= number for link in self._links if link.is_ready)
 
     def _send_table(self) -> None:
-        table = self._table_now()
-        for link in list(self._links):
-            link.send(table, self._number)
-
-    def _table_now(self) -> Table:
         table = self._table()
         table.front_ends = len(self._links)
-        return table
+        for link in list(self._links):
+            link.send(table, self._number)
 
     def _accept(self) -> None:
         try:
@@ -122,8 +118,7 @@ class ControlSocket:
             lambda: self._drop(link),
         )
         self._links.append(link)
-        link.send(self._table_now(), self._number)
-        self.publish()  # the others share the workers with it
+        self.publish()  # to all: the others share the workers with it
 
     def _received(self, link: FrontEndLink, message: ControlMessage) -> None:
         if isinstance(message, FrontEndReady):
@@ -137,7 +132,7 @@ class ControlSocket:
 
     def _drop(self, link: FrontEndLink) -> None:
         self._links.remove(link)
-        self.publish()
+        self.publish()  # the workers are shared with one less
         self._count_ready()
         self._confirmed.check()
 
