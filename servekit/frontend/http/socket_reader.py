@@ -16,6 +16,7 @@ __all__ = ["SocketReader"]
 
 READ = 1
 READ_BYTES = 65_536  #: at most, at once
+HEAD_BYTES = 4096  #: at most, after a large body: the next one goes straight to shared memory, too
 NOT_LINGERING = -1
 
 
@@ -36,7 +37,7 @@ class SocketReader:
     """Reads pieces of data, or a large body straight into shared memory."""
 
     __slots__ = (
-        *("_may_discard", "_owner", "_socket", "_watcher"),
+        *("_may_discard", "_most", "_owner", "_socket", "_watcher"),
         *("is_at_end", "is_reading", "upload"),
     )
 
@@ -44,6 +45,7 @@ class SocketReader:
         """Read the non-blocking *sock* from now on."""
         self._socket = sock
         self._owner: SocketOwner = owner
+        self._most = READ_BYTES  #: that is read next
         self._may_discard = NOT_LINGERING  #: else bytes that may still be thrown away
         self.upload: Upload | None = None  #: receives the data
         self.is_at_end = False  #: the client will send no more
@@ -76,12 +78,13 @@ class SocketReader:
             self._fill(self.upload)
             return
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._socket.recv(self._most)
         except BlockingIOError:
             return
         except OSError:
             self._owner.close()
             return
+        self._most = READ_BYTES
         if not data:
             self._end()
         elif self._may_discard == NOT_LINGERING:
@@ -105,7 +108,11 @@ class SocketReader:
             if is_whole:
                 self.upload = None
             upload.on_received(is_whole)
-            if is_whole and self.is_reading and isinstance(self._socket, TlsSocket):
+            if not is_whole:
+                return
+            if not isinstance(self._socket, TlsSocket):
+                self._most = HEAD_BYTES
+            elif self.is_reading:
                 self.read()  # no event reports data that is decrypted already
 
     def discard(self, limit: int) -> None:
