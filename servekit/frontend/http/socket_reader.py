@@ -45,7 +45,7 @@ class SocketReader:
         """Read the non-blocking *sock* from now on."""
         self._socket = sock
         self._owner: SocketOwner = owner
-        self._most = READ_BYTES  #: that is read next
+        self._most = READ_BYTES  #: bytes of the next piece
         self._may_discard = NOT_LINGERING  #: else bytes that may still be thrown away
         self.upload: Upload | None = None  #: receives the data
         self.is_at_end = False  #: the client will send no more

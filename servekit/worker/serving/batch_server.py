@@ -18,8 +18,8 @@ from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.process.heap import Heap
 from servekit.worker.process.log import report
 from servekit.worker.serving.batch_answer import answer_with
+from servekit.worker.serving.busy_poll import BusyPoll
 from servekit.worker.serving.loaded import Loaded
-from servekit.worker.serving.waiting import Waiting
 from servekit.worker.transport.channel import FrontEndChannel, SharedBodies, peer_user
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class BatchServer:
         self._channels: dict[int, FrontEndChannel] = {}
         self._buffer = bytearray()
         self._poll: select.poll | select.epoll = select.poll()
-        self._waiting = Waiting(self._poll)
+        self._busy_poll = BusyPoll(self._poll)
         self._is_stopping = self._is_retiring = self._is_forked = self._is_leaving = False
         self._handlers: dict[int, Callable[[], None]] = {
             control.fileno(): self._on_control,
@@ -88,7 +88,7 @@ class BatchServer:
 
     def _serve(self, timeout_ms: int | None = None) -> None:
         """Handle what has arrived. Blocks until something arrives, or until the timeout."""
-        found = self._poll.poll(timeout_ms) if timeout_ms is not None else self._waiting.wait()
+        found = self._poll.poll(timeout_ms) if timeout_ms is not None else self._busy_poll.wait()
         for descriptor, _ in found:
             handle = self._handlers.get(descriptor)
             if handle is not None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a worker stays awake between two batches, and when it sleeps."""
+"""When a worker polls busily between two batches, and when it sleeps."""
 
 import select
 import socket
 
 import pytest
 
-from servekit.worker.serving import waiting
-from servekit.worker.serving.waiting import LOOK_S, OTHERS_S, Waiting
+from servekit.worker.serving import busy_poll
+from servekit.worker.serving.busy_poll import BUSY_S, OTHERS_S, BusyPoll
 
 QUICK_S = OTHERS_S / 5  #: a look
 READY = [(5, select.POLLIN)]
@@ -34,7 +34,7 @@ class Machine:
     def sched_yield(self) -> None:
         self.now += self.yield_s
 
-    def wait(self, subject: Waiting, after_s: float) -> tuple[int, int]:
+    def wait(self, subject: BusyPoll, after_s: float) -> tuple[int, int]:
         """Let *subject* wait for what comes *after_s*; return how often it looked and slept."""
         self.looks = self.sleeps = 0
         self.ready_at = self.now + after_s
@@ -45,46 +45,46 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch):
     machine = Machine()
-    monkeypatch.setattr(waiting, "monotonic", lambda: machine.now)
-    monkeypatch.setattr(waiting.os, "sched_yield", machine.sched_yield)
+    monkeypatch.setattr(busy_poll, "monotonic", lambda: machine.now)
+    monkeypatch.setattr(busy_poll.os, "sched_yield", machine.sched_yield)
     return machine
 
 
 def test_first_wait_is_asleep(machine):
-    assert machine.wait(Waiting(machine), LOOK_S / 2) == (0, 1)
+    assert machine.wait(BusyPoll(machine), BUSY_S / 2) == (0, 1)
 
 
 def test_after_a_short_wait_the_next_is_awake(machine):
-    subject = Waiting(machine)
-    machine.wait(subject, LOOK_S / 2)
+    subject = BusyPoll(machine)
+    machine.wait(subject, BUSY_S / 2)
     for _ in range(3):
-        looks, sleeps = machine.wait(subject, LOOK_S / 2)
+        looks, sleeps = machine.wait(subject, BUSY_S / 2)
         assert looks > 1
         assert not sleeps
 
 
 def test_worker_that_waits_for_long_sleeps_and_looks_no_more(machine):
-    subject = Waiting(machine)
-    machine.wait(subject, LOOK_S / 2)
+    subject = BusyPoll(machine)
+    machine.wait(subject, BUSY_S / 2)
     looks, sleeps = machine.wait(subject, 60)
-    assert looks <= LOOK_S / QUICK_S + 2  # sums of floats
+    assert looks <= BUSY_S / QUICK_S + 2  # sums of floats
     assert sleeps == 1
 
     assert machine.wait(subject, 60) == (0, 1)
 
 
 def test_batches_at_longer_intervals_keep_no_worker_awake(machine):
-    subject = Waiting(machine)
+    subject = BusyPoll(machine)
 
-    assert [machine.wait(subject, 1.01 * LOOK_S) for _ in range(3)] == [(0, 1)] * 3
+    assert [machine.wait(subject, 1.01 * BUSY_S) for _ in range(3)] == [(0, 1)] * 3
 
 
 def test_core_that_others_want_is_left_to_them(machine):
-    subject = Waiting(machine)
-    machine.wait(subject, LOOK_S / 2)
+    subject = BusyPoll(machine)
+    machine.wait(subject, BUSY_S / 2)
     machine.yield_s = 2 * OTHERS_S
 
-    assert machine.wait(subject, LOOK_S / 2) == (1, 1)
+    assert machine.wait(subject, BUSY_S / 2) == (1, 1)
 
 
 def test_ready_sockets_are_found_awake_and_asleep():
@@ -92,7 +92,7 @@ def test_ready_sockets_are_found_awake_and_asleep():
     with ours, other:
         poll = select.poll()
         poll.register(ours, select.POLLIN)
-        subject = Waiting(poll)
+        subject = BusyPoll(poll)
         other.send(b"1")
 
         assert [subject.wait() for _ in range(3)] == [[(ours.fileno(), select.POLLIN)]] * 3

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import select
 
-__all__ = ["LOOK_S", "OTHERS_S", "Waiting"]
+__all__ = ["BUSY_S", "OTHERS_S", "BusyPoll"]
 
-LOOK_S: Final = 200e-6  #: as long as KVM waits before it halts a core (``halt_poll_ns``)
+BUSY_S: Final = 200e-6  #: as long as KVM waits before it halts a core (``halt_poll_ns``)
 OTHERS_S: Final = 10e-6  #: a look that takes longer, instead of 2 µs: the core is wanted by others
 
 
-class Waiting:
+class BusyPoll:
     """Waits until a socket is ready.
 
     To fall asleep and be woken takes two processes about 15 µs each, on virtual machines more. So
-    after a wait that was shorter than ``LOOK_S`` the worker stays awake for as long, and looks at
+    after a wait that was shorter than ``BUSY_S`` the worker stays awake for as long, and looks at
     its sockets again and again, unless another process wants the core.
     """
 
@@ -35,16 +35,16 @@ class Waiting:
         if self._is_brisk and (found := self._look(began)):
             return found
         found = poll()
-        self._is_brisk = monotonic() - began < LOOK_S
+        self._is_brisk = monotonic() - began < BUSY_S
         return found
 
     def _look(self, began: float) -> list[tuple[int, int]]:
-        """Return what is ready within ``LOOK_S`` of *began*; nothing if the core is wanted."""
+        """Return what is ready within ``BUSY_S`` of *began*; nothing if the core is wanted."""
         poll, looked = self._poll.poll, began
         while not (found := poll(0)):
             os.sched_yield()
             now = monotonic()
-            if now - looked > OTHERS_S or now - began > LOOK_S:
+            if now - looked > OTHERS_S or now - began > BUSY_S:
                 break
             looked = now
         return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.benchmarks.micro.waiting``: a message to a worker and back, in microseconds.
+"""``python -m tests.benchmarks.micro.busy_poll``: a message to a worker and back, in microseconds.
 
-The worker waits as ``Waiting`` does, or always asleep; the next message comes so long after the
+The worker waits as ``BusyPoll`` does, or always asleep; the next message comes so long after the
 answer. Alternating; medians of several rounds. CPU is that of the worker for each message.
 """
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from statistics import median
 from time import perf_counter, process_time
 
-from servekit.worker.serving.waiting import Waiting
+from servekit.worker.serving.busy_poll import BusyPoll
 
 ROUNDS = 7
 MESSAGES = 5000
@@ -40,7 +40,7 @@ def worker(*, is_awake: bool) -> Iterator[socket.socket]:
         ours.close()
         poll = select.poll()
         poll.register(theirs, select.POLLIN)
-        wait = Waiting(poll).wait if is_awake else poll.poll
+        wait = BusyPoll(poll).wait if is_awake else poll.poll
         theirs.send(str(answer(theirs, wait)).encode())
         os._exit(0)
     theirs.close()
@@ -74,8 +74,8 @@ def main() -> None:
                 each.append(measure(pause_us, is_awake=is_awake))
         for is_awake, each in found.items():
             took_us, cpu_us = (median(times) * 1e6 for times in zip(*each, strict=True))
-            way = "Waiting" if is_awake else "asleep"
-            print(f"pause {pause_us:3} us, {way:7} {took_us:5.1f} us, CPU {cpu_us:5.1f} us")
+            way = "awake" if is_awake else "asleep"
+            print(f"pause {pause_us:3} us, {way:6} {took_us:5.1f} us, CPU {cpu_us:5.1f} us")
 
 
 if __name__ == "__main__":
