@@ -7,12 +7,14 @@ import os
 import socket
 import stat
 from collections import deque
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 from gevent.monkey import get_original
 
 from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import ReplyMessage, Slab, Welcome
+from servekit.ipc.busy_times import BUSY_S, OTHERS_S
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.ipc.metric_memory import SIZE
@@ -22,20 +24,74 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from servekit.frontend.exchange.event_loop import EventLoop
+    from servekit.frontend.exchange.event_loop import EventLoop, Watcher
     from servekit.ipc.arena import Arena
 
-__all__ = ["Channel"]
+__all__ = ["WAKE_S", "BusyLoop", "Channel"]
 
 READ, WRITE = 1, 2
+WAKE_S: Final = 8e-6  #: to send to a worker that has to be woken takes longer, else about 4 µs
+
+
+class BusyLoop:
+    """Keeps the event loop awake until a quick worker answers, for ``BUSY_S`` at most.
+
+    It is left to sleep if the worker slept, too, and as soon as another process wants the core.
+    """
+
+    __slots__ = ("_is_busy", "_is_quick", "_loop", "_sent_at", "_until", "_watcher")
+
+    def __init__(self, loop: EventLoop) -> None:
+        """Let *loop* sleep until the worker has been quick once."""
+        self._loop = loop
+        self._watcher: Watcher | None = None
+        self._is_busy = False
+        self._is_quick = False  #: the last message was answered within ``BUSY_S``
+        self._sent_at = self._until = 0.0  #: ``monotonic``
+
+    def sent(self, before: float) -> None:
+        """Stay awake from now on, if the worker is quick: a message has been sent.
+
+        :param before: ``monotonic``: when the sending began.
+        """
+        self._sent_at = before
+        if not self._is_quick or (now := monotonic()) - before > WAKE_S:
+            return
+        self._until = now + BUSY_S
+        if not self._is_busy:
+            self._is_busy = True
+            if self._watcher is None:
+                self._watcher = self._loop.idle()
+            self._watcher.start(self._turn)
+
+    def answered(self) -> None:
+        """Sleep from now on: an answer has come."""
+        self._until = 0.0
+        self._is_quick = monotonic() - self._sent_at < BUSY_S
+
+    def _turn(self) -> None:
+        """Let other processes have the core, in each turn of the loop in which nothing arrives."""
+        before = monotonic()
+        os.sched_yield()
+        now = monotonic()
+        if self._watcher is not None and (now > self._until or now - before > OTHERS_S):
+            self._watcher.stop()
+            self._is_busy = False
+
+    def close(self) -> None:
+        """Sleep for ever."""
+        if self._watcher is not None:
+            self._watcher.stop()
+            self._watcher.close()
+            self._watcher = None
 
 
 class Channel:
     """Open from its creation until ``close``, which it calls itself when the worker ends."""
 
     __slots__ = (
-        *("_answers", "_buffer", "_mapped", "_on_lost", "_readable", "_reader", "_rest", "_socket"),
-        *("_waiting", "_writable"),
+        *("_answers", "_buffer", "_busy_loop", "_mapped", "_on_lost", "_readable", "_reader"),
+        *("_rest", "_socket", "_waiting", "_writable"),
         *("call_socket", "cancelled", "is_open", "metric_memory", "on_message"),
     )
 
@@ -79,6 +135,7 @@ class Channel:
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self._waiting: deque[bytearray] = deque()
+        self._busy_loop = BusyLoop(loop)
         self.is_open = True
         self._readable = loop.io(sock.fileno(), READ)
         self._readable.start(self._on_readable)
@@ -98,6 +155,7 @@ class Channel:
             self._waiting.append(encode_frame(message))
             return
         frame = encode_frame(message, self._buffer)
+        before = monotonic()
         try:
             sent = self._socket.send(frame)
         except BlockingIOError:
@@ -108,6 +166,8 @@ class Channel:
         if sent < len(frame):
             self._rest = memoryview(frame)[sent:]
             self._writable.start(self._on_writable)
+        else:
+            self._busy_loop.sent(before)
 
     def view(self, slab: Slab) -> memoryview:
         """Return the bytes of an answer.
@@ -131,6 +191,7 @@ class Channel:
         for watcher in (self._readable, self._writable):
             watcher.stop()
             watcher.close()
+        self._busy_loop.close()
         self._socket.close()
         if self.call_socket is not None:
             self.call_socket.close()
@@ -181,6 +242,7 @@ class Channel:
                     self._take_over(others)
             else:
                 messages = self._reader.read()
+            self._busy_loop.answered()
             for message in messages:
                 if self.is_open:
                     self.on_message(message)

@@ -33,5 +33,8 @@ class EventLoop(Protocol):
     def timer(self, after: float, repeat: float = 0.0) -> Watcher:
         """Return a watcher that calls after *after* seconds, and then every *repeat* seconds."""
 
+    def idle(self) -> Watcher:
+        """Return a watcher that calls in each turn without other calls; the loop does not sleep."""
+
     def run_callback(self, func: Callable[..., Any], *args: Any) -> object:
         """Call *func* at the end of this turn of the loop, after all sockets that were ready."""

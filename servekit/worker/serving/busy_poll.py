@@ -5,22 +5,20 @@ from __future__ import annotations
 
 import os
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from servekit.ipc.busy_times import BUSY_S, OTHERS_S
 
 if TYPE_CHECKING:
     import select
 
-__all__ = ["BUSY_S", "OTHERS_S", "BusyPoll"]
-
-BUSY_S: Final = 200e-6  #: as long as KVM waits before it halts a core (``halt_poll_ns``)
-OTHERS_S: Final = 10e-6  #: a look that takes longer, instead of 2 µs: the core is wanted by others
+__all__ = ["BusyPoll"]
 
 
 class BusyPoll:
     """Waits until a socket is ready.
 
-    To fall asleep and be woken takes two processes about 15 µs each, on virtual machines more. So
-    after a wait that was shorter than ``BUSY_S`` the worker stays awake for as long, and looks at
+    After a wait that was shorter than ``BUSY_S`` the worker stays awake for as long, and looks at
     its sockets again and again, unless another process wants the core.
     """
 

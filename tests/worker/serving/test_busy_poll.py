@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
+from servekit.ipc.busy_times import BUSY_S, OTHERS_S
 from servekit.worker.serving import busy_poll
-from servekit.worker.serving.busy_poll import BUSY_S, OTHERS_S, BusyPoll
+from servekit.worker.serving.busy_poll import BusyPoll
 
 QUICK_S = OTHERS_S / 5  #: a look
 READY = [(5, select.POLLIN)]
