@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a front-end stays awake until a worker answers, and when it sleeps."""
 
+import socket
+from unittest.mock import Mock, call
+
 import gevent
 import pytest
 
 from servekit.frontend.batching import channel
-from servekit.frontend.batching.channel import WAKE_S, BusyLoop
+from servekit.frontend.batching.channel import WAKE_S, BusyLoop, Channel
+from servekit.ipc.arena import Arena
+from servekit.ipc.batches import Hello, Ping, Pong, Predict
 from servekit.ipc.busy_times import BUSY_S, OTHERS_S
+from servekit.ipc.channel import encode_frame, send_first
 
 TURN_S = OTHERS_S / 5
 
@@ -147,3 +153,24 @@ def test_loop_of_gevent_makes_turns_and_sleeps_again():
         while subject._is_busy:
             gevent.sleep(0.001)
     subject.close()
+
+
+def test_channel_waits_awake_for_the_answers_to_batches_alone(machine, tmp_path):
+    loop, bodies = gevent.get_hub().loop, Arena(1 << 20)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "worker.sock"))
+        listener.listen()
+        subject = Channel(loop, listener.getsockname(), bodies, 8, print, pytest.fail)
+        worker, _ = listener.accept()
+    with worker:
+        subject._busy_loop = calls = Mock()
+        subject.send(Ping())
+        subject.send(Predict(1, [], []))
+        send_first(worker, Hello(1), bodies.descriptor)
+        loop.run(nowait=True)
+        worker.sendall(encode_frame(Pong("")))
+        loop.run(nowait=True)
+        subject.close()
+    bodies.close()
+
+    assert calls.mock_calls == [call.sent(machine.now), *2 * [call.answered()], call.close()]

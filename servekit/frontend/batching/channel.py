@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gevent.monkey import get_original
 
 from servekit.ipc.arena_reader import ArenaReader
-from servekit.ipc.batches import ReplyMessage, Slab, Welcome
+from servekit.ipc.batches import Predict, ReplyMessage, Slab, Welcome
 from servekit.ipc.busy_times import BUSY_S, OTHERS_S
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
@@ -46,11 +46,11 @@ class BusyLoop:
         self._loop = loop
         self._watcher: Watcher | None = None
         self._is_busy = False
-        self._is_quick = False  #: the last message was answered within ``BUSY_S``
+        self._is_quick = False  #: the last batch was answered within ``BUSY_S``
         self._sent_at = self._until = 0.0  #: ``monotonic``
 
     def sent(self, before: float) -> None:
-        """Stay awake from now on, if the worker is quick: a message has been sent.
+        """Stay awake from now on, if the worker is quick: a batch has been sent.
 
         :param before: ``monotonic``: when the sending began.
         """
@@ -166,7 +166,7 @@ class Channel:
         if sent < len(frame):
             self._rest = memoryview(frame)[sent:]
             self._writable.start(self._on_writable)
-        else:
+        elif type(message) is Predict:  # its answer is all that comes next
             self._busy_loop.sent(before)
 
     def view(self, slab: Slab) -> memoryview:
