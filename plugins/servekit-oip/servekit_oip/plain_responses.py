@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -50,6 +51,7 @@ class PlainWriter:
         self._start = _encode(names)[:-1]
         self._text = b',"outputs":[%b]}' % b",".join(form.text for form in self._forms)
         self._told = b',"outputs":[%b]}' % b",".join(form.told for form in self._forms)
+        self._usual = self._before_bytes(self._start)  #: of requests without an id
         self._is_small = sum(form.size for form in self._forms) < SMALL
         self._in_json = ALL_JSON, [(name, False, 0) for name in self._names]
         self._in_bytes = ALL_BINARY, [(name, True, 0) for name in self._names]
@@ -78,12 +80,16 @@ class PlainWriter:
         contents = [form.content(value) for form, value in values]
         if None in contents:
             return None
-        text = start + self._told
-        headers = {LENGTH_FIELD: str(len(text))}
+        text, headers = self._before_bytes(start) if id_ else self._usual
         body: Any = [text, *contents]
         if self._is_small:
             body = b"".join(body)
         return EncodedResponse(body=body, media_type=BINARY, headers=headers)
+
+    def _before_bytes(self, start: bytes) -> tuple[bytes, dict[str, str]]:
+        """Return the JSON before the outputs in bytes, and the headers of the response."""
+        text = start + self._told
+        return text, {LENGTH_FIELD: str(len(text))}
 
     def _elements(self, outputs: Sequence[Any]) -> Iterable[tuple[bytes | None, ...]]:
         """Return the elements of each of *outputs* in JSON; ``None`` as in ``OutputForm``."""
@@ -119,6 +125,9 @@ class OutputForm:
         #: classes of numbers, and dtypes of arrays, that are written like those of the output
         self._scalars, self._dtypes = _kept_by(self._dtype)
         self._number = NUMBERS.get(self._dtype.kind, float)
+        #: the class of values that need no conversion to bytes
+        is_number = not tensor.shape and sys.byteorder == "little"
+        self._number_type = self._dtype.type if is_number else None
 
     def in_json(self, values: Sequence[Any]) -> list[bytes | None]:
         """Return the elements of each of *values* as JSON; ``None``: they have to be looked at."""
@@ -141,6 +150,8 @@ class OutputForm:
 
     def content(self, value: Any) -> bytes | memoryview | None:
         """Return the elements of *value* as bytes; ``None``: they have to be looked at."""
+        if type(value) is self._number_type:
+            return cast("bytes", value.tobytes())
         is_array = isinstance(value, np.ndarray | np.generic)
         if not is_array or value.shape != self._shape or value.dtype not in self._dtypes:
             return None

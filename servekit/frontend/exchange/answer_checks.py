@@ -2,6 +2,7 @@
 """Checks on what a worker says of a response."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from servekit.ipc.batches import BETWEEN_STEPS
@@ -37,7 +38,13 @@ def check_fields(status: int, fields: Sequence[tuple[str, str]]) -> None:
     :raises ChannelClosed: the worker should have refused them.
     """
     try:
-        check_status(status)
-        check_headers(fields)
+        _check_once(status, tuple(fields))
     except ValueError as error:
         raise ChannelClosed(f"malformed answer from worker: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _check_once(status: int, fields: tuple[tuple[str, str], ...]) -> None:
+    """Check a head; that of most answers has been checked before."""
+    check_status(status)
+    check_headers(fields)

@@ -12,9 +12,8 @@ from servekit.worker.envelopes.plain import PlainRequests
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, BatchResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from servekit.ipc.arena import Pieces
     from servekit.worker.envelopes.opened import OpenedRequest
     from servekit.worker.envelopes.table import EnvelopeTable
     from servekit.worker.prediction.batch_result import Answered, Responses
@@ -71,15 +70,15 @@ class EnvelopedBatch:
         result = speaker.answer(plain.inputs, number, cancelled)
         self.is_leaving |= speaker.is_leaving
         predicted = monotonic()
-        opened = plain.write(result.answers)
+        heads, pieces = plain.write(result.answers)
         return BatchResult(
             result.answers,
             result.decode_s + read - started,
             result.predict_s,
             result.encode_s + monotonic() - predicted,
-            result.responses | _heads(opened) if opened else result.responses,
+            result.responses | heads,
             result.steps,
-            _pieces(opened) if opened else result.pieces,
+            pieces,
             result.sizes,
             result.cost,
         )
@@ -128,11 +127,15 @@ class OpenedBatch:
         result = self._predict(number, cancelled)
         predicted = monotonic()
         responses = self._gather(result, answers)
-        self._opened |= plain.write(answers)
+        heads, pieces = plain.write(answers)
         decode_s, predict_s, encode_s = result.times
         times = decode_s + opened - started, predict_s, encode_s + monotonic() - predicted
-        responses |= _heads(self._opened)
-        pieces = _pieces(self._opened)
+        for place, each in self._opened.items():
+            if each.response is not None:
+                heads[place] = each.response
+            if each.pieces is not None:
+                pieces[place] = each.pieces
+        responses |= heads
         return BatchResult(answers, *times, responses, result.steps, pieces, self._sizes)
 
     def _open(self, place: int, item: OpenItem) -> Answered | None:
@@ -192,16 +195,6 @@ class OpenedBatch:
         for place, request in self._opened.items():
             answers[place] = answers[place] or request.answer(outputs[place])
         return responses
-
-
-def _heads(opened: Mapping[int, OpenedRequest]) -> Responses:
-    """Return status and headers of the answers of *opened* that have others than usual."""
-    return {place: each.response for place, each in opened.items() if each.response}
-
-
-def _pieces(opened: Mapping[int, OpenedRequest]) -> dict[int, Pieces]:
-    """Return the large bodies of the answers of *opened*."""
-    return {place: each.pieces for place, each in opened.items() if each.pieces}
 
 
 def _joined(results: Sequence[BatchResult]) -> BatchResult:

@@ -7,9 +7,12 @@ from typing import Final
 from servekit.service.response import Response
 from servekit.worker.prediction.request_reader import sent
 
-__all__ = ["MAX_KNOWN", "checked_head", "header_of", "text_of"]
+__all__ = ["MAX_KNOWN", "Head", "checked_head", "header_of", "text_of"]
 
 MAX_KNOWN: Final = 64
+
+#: the media type of a response; its status and headers, if they are not the usual
+Head = tuple[str, tuple[int, list[tuple[str, str]]] | None]
 
 
 @lru_cache(maxsize=MAX_KNOWN)
@@ -28,9 +31,12 @@ def header_of(content_type: str) -> bytes:
 
 
 @lru_cache(maxsize=MAX_KNOWN)
-def checked_head(status: int, headers: tuple[tuple[str, str], ...], media_type: str) -> Response:
-    """Return a response with this head.
+def checked_head(status: int, headers: tuple[tuple[str, str], ...], media_type: str) -> Head:
+    """Return this head as a worker sends it.
 
     :raises ValueError: it is not what a response may have.
     """
-    return Response(b"", status, dict(headers), media_type or None)
+    response = Response(b"", status, dict(headers), media_type or None)
+    fields = [*response.headers.items()]
+    is_usual = response.status == 200 and not fields
+    return response.content_type or "", None if is_usual else (response.status, fields)

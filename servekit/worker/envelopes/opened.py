@@ -15,12 +15,12 @@ from servekit.extension.envelope import (
     ListInput,
     Rows,
 )
-from servekit.ipc.arena import Pieces
 from servekit.ipc.batches import VALUES, EnvelopePart
 from servekit.service.identity import Identity
-from servekit.service.response import Response, head_of
+from servekit.service.response import Response
 from servekit.worker.codecs.value import values
-from servekit.worker.envelopes.heads import MAX_KNOWN, checked_head, text_of
+from servekit.worker.envelopes.accepted import accepted
+from servekit.worker.envelopes.heads import text_of
 from servekit.worker.envelopes.input_items import input_item
 from servekit.worker.inputs.row_counts import check_counts
 from servekit.worker.prediction.error_answers import error_answer
@@ -30,14 +30,12 @@ from servekit.worker.process.log import report
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from servekit.ipc.arena import Pieces
     from servekit.ipc.control import Launch
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current_batch import OpenItem
 
 __all__ = ["OpenedRequest"]
-
-#: media types of answers that have been checked
-known_types: set[str] = set()
 
 
 class OpenedRequest:
@@ -145,19 +143,10 @@ class OpenedRequest:
         check_counts(inputs, size)
         return inputs
 
-    def answer(
-        self, outputs: Sequence[Any], encoded: bytes | EncodedResponse | None = None
-    ) -> Answered:
-        """Return the answer with *outputs*, one for each item.
-
-        :param encoded: the answer itself, or its body, if it has been written already.
-        """
+    def answer(self, outputs: Sequence[Any]) -> Answered:
+        """Return the answer with *outputs*, one for each item."""
         try:
-            if encoded is None:
-                return self._encode(self._joined(outputs))
-            if isinstance(encoded, bytes):
-                encoded = EncodedResponse(body=encoded)
-            return self._accepted(encoded)
+            return self._encode(self._joined(outputs))
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             return self.failed("encode", error)
 
@@ -198,43 +187,8 @@ class OpenedRequest:
 
         :param own: the response of the service.
         """
-        if not isinstance(encoded, EncodedResponse):
-            raise TypeError(f"encode returned {type(encoded).__name__}")
-        media_type = encoded.media_type
-        if own is not None or encoded.status or encoded.headers or media_type not in known_types:
-            media_type = self._check_head(encoded, own)
-        return "", media_type, self._checked(encoded.body)
-
-    def _check_head(self, encoded: EncodedResponse, own: Response | None) -> str:
-        """Keep status and headers, and return the media type.
-
-        :raises ValueError: one is not what a response may have.
-        """
-        status, fields, _ = head_of(own) if own is not None else (200, [], None)
-        headers = dict(fields) | dict(encoded.headers)
-        head = checked_head(encoded.status or status, (*headers.items(),), encoded.media_type)
-        status, fields, media_type = head.status, [*head.headers.items()], head.content_type
-        if (status, fields) != (200, []):
-            self.response = status, fields
-        if media_type and len(known_types) < MAX_KNOWN:
-            known_types.add(media_type)
-        return media_type or ""
-
-    def _checked(self, body: bytes | Sequence[bytes | memoryview]) -> bytes:
-        """Return *body* in one; or nothing, and keep its pieces, if it goes by shared memory.
-
-        :raises ResultNotEncodable: it is larger than an answer may be.
-        """
-        limit, large = self._launch.max_answer_bytes, self._launch.large_body_bytes
-        if type(body) is bytes and len(body) < min(limit, large):
-            return body
-        pieces = Pieces([body] if isinstance(body, bytes | memoryview) else body)
-        if len(pieces) > limit:
-            raise ResultNotEncodable(f"output: {len(pieces)} bytes, limit {limit}")
-        if len(pieces) < large:
-            return bytes(pieces)
-        self.pieces = pieces
-        return b""
+        answer, self.response, self.pieces = accepted(encoded, self._launch, own)
+        return answer
 
     def output(self, place: int, output: Any) -> bytes:
         """Return the piece of *output* of the input at *place*. Raises what the envelope raises."""

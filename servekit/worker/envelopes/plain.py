@@ -6,17 +6,19 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from servekit.extension.envelope import EncodedResponse
 from servekit.ipc.batches import EnvelopePart
+from servekit.worker.envelopes.accepted import AcceptedResponse, accepted
 from servekit.worker.envelopes.input_items import input_item
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from servekit.extension.envelope import EncodedResponse, Envelope
-    from servekit.worker.envelopes.opened import OpenedRequest
+    from servekit.extension.envelope import Envelope
+    from servekit.ipc.arena import Pieces
     from servekit.worker.envelopes.table import EnvelopeTable
-    from servekit.worker.prediction.batch_result import Answered
+    from servekit.worker.prediction.batch_result import Answered, Responses
     from servekit.worker.prediction.current_batch import OpenItem
 
 __all__ = ["PlainRequests"]
@@ -61,12 +63,13 @@ class PlainRequests:
             states.append(request.state)
             self.left -= 1
 
-    def write(self, answers: list[Answered]) -> dict[int, OpenedRequest]:
+    def write(self, answers: list[Answered]) -> tuple[Responses, dict[int, Pieces]]:
         """Replace the outputs in *answers* that are those of these requests by their responses.
 
-        :return: by place, the requests whose responses are more than a body.
+        :return: by place, what is more than a body: heads, and large bodies.
         """
-        opened: dict[int, OpenedRequest] = {}
+        heads: Responses = {}
+        large: dict[int, Pieces] = {}
         small_bytes = self._table.small_bytes
         for envelope, (places, states) in self._read.items():
             found = [answers[place] for place in places]
@@ -82,10 +85,28 @@ class PlainRequests:
                 if type(response) is bytes and len(response) < small_bytes:
                     answers[place] = "", JSON, response
                     continue
-                request = opened[place] = self._table.open(self._items[place])
-                request.request.state = state
-                answers[place] = request.answer([output], response)
-        return opened
+                answers[place], head, pieces = self._write(place, state, output, response)
+                if head is not None:
+                    heads[place] = head
+                if pieces is not None:
+                    large[place] = pieces
+        return heads, large
+
+    def _write(
+        self, place: int, state: Any, output: Any, response: bytes | EncodedResponse | None
+    ) -> AcceptedResponse:
+        """Return *response*, or what ``encode`` writes if that is ``None``."""
+        if isinstance(response, bytes):
+            response = EncodedResponse(body=response)
+        try:
+            if response is not None:
+                return accepted(response, self._table.launch)
+        except Exception as error:  # noqa: BLE001 - a plugin may return anything
+            failed = self._table.open(self._items[place]).failed("encode_plain", error)
+            return AcceptedResponse(failed, None, None)
+        request = self._table.open(self._items[place])
+        request.request.state = state
+        return AcceptedResponse(request.answer([output]), request.response, request.pieces)
 
 
 def _responses(

@@ -47,7 +47,8 @@ class EnvelopeTable:
         :param interface: of the service that *launch* has started.
         :param colocated: the interfaces of other stages in this worker.
         """
-        self._interface, self._launch = interface, launch
+        self._interface = interface
+        self.launch = launch  #: has the limits of answers
         self._colocated = colocated or {}
         self._codecs = WorkerCodecs(codecs)
         self.takes_view = self._codecs.takes_view
@@ -68,7 +69,7 @@ class EnvelopeTable:
             self._envelopes[key] = envelope = self._make(*key)
             if type(envelope).decode_plain is not Envelope.decode_plain:
                 self.plain[key] = envelope
-        return OpenedRequest(envelope, item, self._launch, self.takes_view)
+        return OpenedRequest(envelope, item, self.launch, self.takes_view)
 
     def failed(self, item: OpenItem, error: BaseException) -> Answered:
         """Return the answer of *error*, which was raised while the request of *item* was read."""
@@ -80,13 +81,13 @@ class EnvelopeTable:
         kind = import_target(target)
         if not (isinstance(kind, type) and issubclass(kind, Envelope)):
             raise PluginError(f"{target} is not a subclass of servekit.extension.Envelope")
-        manifest = msgspec.json.decode(self._launch.manifest)
+        manifest = msgspec.json.decode(self.launch.manifest)
         model = ModelView(
             name=manifest["name"],
             version=manifest.get("version", ""),
             interface=self._interface_of(calls),
-            max_batch_size=self._launch.max_batch_size,
-            directory=Path(self._launch.directory),
+            max_batch_size=self.launch.max_batch_size,
+            directory=Path(self.launch.directory),
         )
         return kind(model, self._codecs)
 

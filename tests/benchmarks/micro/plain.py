@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.benchmarks.micro.plain``: a request in the worker, by protocol and natively.
 
-Microseconds for each request of a batch: the sum of four numbers by the Open Inference Protocol,
-and at the native route of the same model. In turns; best of several rounds.
+Microseconds for each request of a batch: the sum of four numbers, in JSON and as raw bytes, by the
+Open Inference Protocol, and at the native route of the same model. In turns; best of several
+rounds.
 """
 
 import timeit
@@ -21,7 +22,9 @@ ROUNDS, REQUESTS, LONGEST = 15, 960, 32
 JSON = b"application/json"
 NATIVE = b'{"x":[1.5,2.5,3.5,4.5]}'
 TENSOR = b'{"name":"x","shape":[1,4],"datatype":"FP32","data":[1.5,2.5,3.5,4.5]}'
+RAW, BINARY = bytes(16), b"application/octet-stream"
 CALL = ProtocolCall("servekit_oip.envelope:OipRequests", {"verb": "infer"})
+RAW_CALL = ProtocolCall(CALL.envelope, {"verb": "infer", "length": "0"})
 SIGNATURE = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
     "outputs": [{"name": "y", "dtype": "float64", "shape": []}],
@@ -46,7 +49,14 @@ def main() -> None:
     enveloped = EnvelopedBatch(table, made.methods, LONGEST)
     native = Item(NATIVE, JSON, b"", "r", 1e12)
     sent = Item(b'{"inputs":[%b]}' % TENSOR, JSON, b"", "r", 1e12, protocol=CALL)
-    ways = {"native": (made.predictor.answer, native), "OIP": (enveloped.answer, sent)}
+    raw_native = Item(RAW, BINARY, b"", "r", 1e12)
+    raw_sent = Item(RAW, BINARY, b"", "r", 1e12, protocol=RAW_CALL)
+    ways = {
+        "native": (made.predictor.answer, native),
+        "OIP": (enveloped.answer, sent),
+        "native, raw": (made.predictor.answer, raw_native),
+        "OIP, raw": (enveloped.answer, raw_sent),
+    }
     best: dict[tuple[str, int], float] = {}
     for _ in range(ROUNDS):
         for size in (1, 8, LONGEST):
@@ -56,7 +66,7 @@ def main() -> None:
                 key = name, size
                 best[key] = min(best.get(key, taken), taken)
     for (name, size), seconds in best.items():
-        print(f"{name:6} in batches of {size:2}: {seconds / REQUESTS * 1e6:6.2f} us")
+        print(f"{name:11} in batches of {size:2}: {seconds / REQUESTS * 1e6:6.2f} us")
 
 
 if __name__ == "__main__":

@@ -169,4 +169,8 @@ class Plain(Bare):
             return None
         if kind == "whole":
             return EncodedResponse(body=[b"a", b"b"], media_type="a/b", headers={"x-own": "1"})
+        if kind == "head":
+            return EncodedResponse(body=b"a", headers={"content-length": "9"})
+        if kind == "text":
+            return "not bytes"
         return b"plain %d" % output + bytes(int(kind or 0))

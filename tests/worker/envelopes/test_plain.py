@@ -128,6 +128,14 @@ def test_a_response_may_be_too_large():
     assert answered(service_of(echo), plain(1, encode=str(LIMIT)))[0][0] == "ResultNotEncodable"
 
 
+@pytest.mark.parametrize("kind", ["head", "text"])
+def test_a_response_that_is_none_fails_alone(kind, capfd):
+    found = answered(service_of(echo), plain(1, encode=kind), plain(2))
+
+    assert [found[0][0], found[1]] == ["ResultNotEncodable", ("application/json", b"plain 2")]
+    assert "Plain.encode_plain failed" in capfd.readouterr().err
+
+
 def test_endpoints():
     service = service_of(echo, twice=endpoint("twice")(lambda self, batch: [2 * x for x in batch]))
 
