@@ -51,7 +51,7 @@ class PlainWriter:
         self._start = _encode(names)[:-1]
         self._text = b',"outputs":[%b]}' % b",".join(form.text for form in self._forms)
         self._told = b',"outputs":[%b]}' % b",".join(form.told for form in self._forms)
-        self._usual = self._before_bytes(self._start)  #: of requests without an id
+        self._usual = self._before_bytes(self._start)  #: for requests without an id
         self._is_small = sum(form.size for form in self._forms) < SMALL
         self._in_json = ALL_JSON, [(name, False, 0) for name in self._names]
         self._in_bytes = ALL_BINARY, [(name, True, 0) for name in self._names]
