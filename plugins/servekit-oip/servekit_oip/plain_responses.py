@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -125,9 +124,9 @@ class OutputForm:
         #: classes of numbers, and dtypes of arrays, that are written like those of the output
         self._scalars, self._dtypes = _kept_by(self._dtype)
         self._number = NUMBERS.get(self._dtype.kind, float)
-        #: the class of values that need no conversion to bytes
-        is_number = not tensor.shape and sys.byteorder == "little"
-        self._number_type = self._dtype.type if is_number else None
+        self._sent = self._dtype.newbyteorder("<")
+        #: the classes of values that are single elements
+        self._single = set[type]() if tensor.shape else self._scalars
 
     def in_json(self, values: Sequence[Any]) -> list[bytes | None]:
         """Return the elements of each of *values* as JSON; ``None``: they have to be looked at."""
@@ -150,9 +149,9 @@ class OutputForm:
 
     def content(self, value: Any) -> bytes | memoryview | None:
         """Return the elements of *value* as bytes; ``None``: they have to be looked at."""
-        if type(value) is self._number_type:
-            return cast("bytes", value.tobytes())
-        is_array = isinstance(value, np.ndarray | np.generic)
+        if type(value) in self._single:
+            return np.array(value, self._sent).tobytes()
+        is_array = isinstance(value, np.ndarray)
         if not is_array or value.shape != self._shape or value.dtype not in self._dtypes:
             return None
         return to_buffer(self._datatype, value)
