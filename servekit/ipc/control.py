@@ -57,6 +57,7 @@ class Launch(Struct, array_like=True, tag=10):
     cpus: list[int] = []  #: that it is pinned to; empty: all
     is_secret: bool = False  #: the model was decrypted: no core dump of the worker is written
     max_concurrency: int = 1  #: inputs at the same time, if the service is async
+    busy_poll_s: float = 0.0  #: how long it may wait without sleep; 0: it may not
 
 
 class Ready(Struct, array_like=True, tag=11):

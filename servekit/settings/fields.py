@@ -177,6 +177,12 @@ class Settings:
         Between(1, 1_000_000),
     )
     queue: int = setting(1024, "tasks that can wait for a model", Between(1, 1_000_000))
+    busy_poll: str = setting(
+        "auto",
+        "whether workers and front-ends that answer each other quickly wait without sleep, which"
+        " takes CPU time: on, off or auto (on without a CPU quota)",
+        one_of("auto", "on", "off"),
+    )
     header_timeout: float = setting(
         5.0, "longest time for receiving a header section", **a_duration(0.1)
     )

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of the control groups of this process: memory in versions 1 and 2, others in 2."""
+"""The limits of the control groups of this process: memory and CPU in versions 1 and 2."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MemoryGroup", "group_values", "memory_groups", "oom_kills", "table"]
+__all__ = ["MemoryGroup", "cpu_quota", "group_values", "memory_groups", "oom_kills", "table"]
 
 NO_LIMIT = 1 << 60  #: version 1 writes "none" as the largest page count, version 2 as "max"
 
@@ -38,6 +38,7 @@ V1 = Names(
     "total_inactive_file",
     "memory.oom_control",
 )
+CPU_V1 = "sys/fs/cgroup/cpu"
 
 
 def memory_groups(root: Path = Path("/")) -> list[MemoryGroup]:
@@ -64,6 +65,28 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     return None
 
 
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Return how many cores a quota allows: the smallest one, from our group up.
+
+    :param root: the directory of ``proc`` and ``sys``; another one in tests.
+    :return: ``None`` if there is no quota.
+    """
+    quotas = []
+    for names, own in _own(root, "cpu"):
+        for path in (own, *own.parents):
+            with suppress(OSError, ValueError):  # no such group, or "max"
+                if names is V2:
+                    text = (root / V2.mount / path / "cpu.max").read_text(encoding="ascii")
+                    quota, period = map(int, text.split())
+                else:
+                    group = root / CPU_V1 / path
+                    quota = int((group / "cpu.cfs_quota_us").read_text(encoding="ascii"))
+                    period = int((group / "cpu.cfs_period_us").read_text(encoding="ascii"))
+                if quota > 0 and period > 0:  # version 1 writes "none" as -1
+                    quotas.append(quota / period)
+    return min(quotas, default=None)
+
+
 def group_values(name: str, root: Path = Path("/")) -> list[str]:
     """Return the content of the file *name*, such as ``pids.max``, from our group up (version 2).
 
@@ -78,7 +101,7 @@ def group_values(name: str, root: Path = Path("/")) -> list[str]:
     return found
 
 
-def _own(root: Path) -> Iterator[tuple[Names, Path]]:
+def _own(root: Path, controller: str = "memory") -> Iterator[tuple[Names, Path]]:
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -87,7 +110,7 @@ def _own(root: Path) -> Iterator[tuple[Names, Path]]:
         number, controllers, path = line.split(":", 2)
         if number == "0":
             yield V2, Path(path.lstrip("/"))
-        elif "memory" in controllers.split(","):
+        elif controller in controllers.split(","):
             yield V1, Path(path.lstrip("/"))
 
 

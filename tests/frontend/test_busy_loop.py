@@ -75,14 +75,22 @@ def exchange(subject: BusyLoop, machine: Machine, took_s: float = BUSY_S / 2) ->
 @pytest.fixture
 def subject(machine):
     """A loop whose worker has been quick."""
-    subject = BusyLoop(machine)
+    subject = BusyLoop(machine, BUSY_S)
     exchange(subject, machine)
     assert not machine.is_awake
     return subject
 
 
 def test_loop_sleeps_until_the_worker_has_been_quick(machine):
-    subject = BusyLoop(machine)
+    subject = BusyLoop(machine, BUSY_S)
+    subject.sent(machine.now)
+
+    assert not machine.is_awake
+
+
+def test_loop_sleeps_always_if_it_may_not_be_awake(machine):
+    subject = BusyLoop(machine, 0.0)
+    exchange(subject, machine, 0.0)
     subject.sent(machine.now)
 
     assert not machine.is_awake
@@ -143,7 +151,7 @@ def test_closed_channel_leaves_the_loop_asleep(machine, subject):
 
 
 def test_loop_of_gevent_makes_turns_and_sleeps_again():
-    subject = BusyLoop(gevent.get_hub().loop)
+    subject = BusyLoop(gevent.get_hub().loop, BUSY_S)
     later = channel.monotonic() + 60  # a worker is quick, however slow the machine is
     subject.sent(later)
     subject.answered()

@@ -45,7 +45,7 @@ GROUPS = {
     " keep_alive wake_timeout drain_delay grace",
     "memory": "models_memory memory queue_memory large_body arena",
     "jobs": "jobs jobs_size job_ttl",
-    "workers": "worker_user worker_memory worker_files pass_env",
+    "workers": "worker_user worker_memory worker_files pass_env busy_poll",
     "logs and files": "log_level log_format log_dir log_file_size log_files access_log keep_bodies"
     " run_dir",
 }

@@ -14,7 +14,7 @@ from gevent.monkey import get_original
 
 from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import Predict, ReplyMessage, Slab, Welcome
-from servekit.ipc.busy_times import BUSY_S, OTHERS_S
+from servekit.ipc.busy_times import OTHERS_S
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.ipc.metric_memory import SIZE
@@ -34,19 +34,22 @@ WAKE_S: Final = 8e-6  #: to send to a worker that has to be woken takes longer, 
 
 
 class BusyLoop:
-    """Keeps the event loop awake until a quick worker answers, for ``BUSY_S`` at most.
+    """Keeps the event loop awake until a quick worker answers, for *busy_poll_s* at most.
 
     It is left to sleep if the worker slept, too, and as soon as another process wants the core.
     """
 
-    __slots__ = ("_is_busy", "_is_quick", "_loop", "_sent_at", "_until", "_watcher")
+    __slots__ = ("_is_busy", "_is_quick", "_longest_s", "_loop", "_sent_at", "_until", "_watcher")
 
-    def __init__(self, loop: EventLoop) -> None:
-        """Let *loop* sleep until the worker has been quick once."""
-        self._loop = loop
+    def __init__(self, loop: EventLoop, busy_poll_s: float) -> None:
+        """Let *loop* sleep until the worker has been quick once.
+
+        :param busy_poll_s: longest wait without sleep; 0: there is none.
+        """
+        self._loop, self._longest_s = loop, busy_poll_s
         self._watcher: Watcher | None = None
         self._is_busy = False
-        self._is_quick = False  #: the last batch was answered within ``BUSY_S``
+        self._is_quick = False  #: the last batch was answered so quickly
         self._sent_at = self._until = 0.0  #: ``monotonic``
 
     def sent(self, before: float) -> None:
@@ -57,7 +60,7 @@ class BusyLoop:
         self._sent_at = before
         if not self._is_quick or (now := monotonic()) - before > WAKE_S:
             return
-        self._until = now + BUSY_S
+        self._until = now + self._longest_s
         if not self._is_busy:
             self._is_busy = True
             if self._watcher is None:
@@ -67,7 +70,7 @@ class BusyLoop:
     def answered(self) -> None:
         """Sleep from now on: an answer has come."""
         self._until = 0.0
-        self._is_quick = monotonic() - self._sent_at < BUSY_S
+        self._is_quick = monotonic() - self._sent_at < self._longest_s
 
     def _turn(self) -> None:
         """Let other processes have the core, in each turn of the loop in which nothing arrives."""
@@ -104,6 +107,7 @@ class Channel:
         on_message: Callable[[ReplyMessage], None],
         on_lost: Callable[[], None],
         *,
+        busy_poll_s: float = 0.0,
         is_sampling: bool = False,
     ) -> None:
         """Connect to the listener at *address* and hand over the arena *bodies*.
@@ -112,6 +116,7 @@ class Channel:
 
         :param places: in the longest batch, or slots of the worker.
         :param on_lost: called once, when the worker ends or breaks the protocol.
+        :param busy_poll_s: how long to wait for an answer without sleep.
         :param is_sampling: requests may be sampled, and the worker is to record their spans.
         :raises OSError: the listener's backlog is full.
         """
@@ -135,7 +140,7 @@ class Channel:
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self._waiting: deque[bytearray] = deque()
-        self._busy_loop = BusyLoop(loop)
+        self._busy_loop = BusyLoop(loop, busy_poll_s)
         self.is_open = True
         self._readable = loop.io(sock.fileno(), READ)
         self._readable.start(self._on_readable)

@@ -43,6 +43,7 @@ class BatchingEnvironment:
     front_ends: int  #: that share the workers
     arena_bytes: int  #: shared memory for the large bodies of one model
     large_body_bytes: int  #: bodies of this size or more lie in shared memory
+    busy_poll_s: float = 0.0  #: how long it may wait for a worker without sleep; 0: it may not
     keep_bodies: int = 0  #: largest body that crash reports have, in bytes; 0: none
     wake_timeout_s: float = 30.0  #: how long a request waits for a model that is loaded on demand
     samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``

@@ -73,6 +73,7 @@ class ReplicaProxy:
                 max(self._owner.row.max_batch_size, self._owner.row.max_concurrency),
                 self.on_message,
                 self._on_gone,
+                busy_poll_s=self._environment.busy_poll_s,
                 is_sampling=traces is not None and traces.sampler is not None,
             )
             self._generation = row.generation

@@ -21,6 +21,7 @@ from servekit.frontend.routing.table import Routing
 from servekit.frontend.server.control import Control
 from servekit.frontend.tracing.observer_port import ObserverPort
 from servekit.frontend.tracing.traces import Traces
+from servekit.ipc.busy_times import busy_poll_s
 from servekit.ipc.control import PluginHooks
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def _batching(
         pressure=pressure,
         queue_memory=QueueMemory(settings.queue_memory),
         report=control.say,
+        busy_poll_s=busy_poll_s(settings.busy_poll),
         wake_timeout_s=settings.wake_timeout,
         begin_call=ModelCalls(router, traces).begin,
         front_ends=settings.front_ends,

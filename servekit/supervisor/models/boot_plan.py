@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from servekit.ipc.busy_times import busy_poll_s
 from servekit.ipc.control import Launch
 from servekit.settings import Settings
 from servekit.settings.cpu_lists import cpu_share
@@ -120,5 +121,6 @@ def launch_of(
         log_level=settings.log_level,
         stage=stage.name,
         colocated={each.name: each.manifest for each in stage.colocated},
+        busy_poll_s=busy_poll_s(settings.busy_poll),
         is_secret=Path(prepared.directory).is_relative_to(MEMORY),
     )

@@ -6,7 +6,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
-from servekit.system.cgroups import memory_groups, table
+from servekit.system.cgroups import cpu_quota, memory_groups, table
 
 __all__ = ["available_bytes", "private_bytes", "raise_descriptor_limit", "usable_cores"]
 
@@ -16,12 +16,8 @@ MAX_DESCRIPTORS = 1 << 20  #: some programs close every number up to the limit b
 
 def usable_cores() -> int:
     """Return how many cores this process may use: its affinity, or less by the cgroup's quota."""
-    cores = len(os.sched_getaffinity(0))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return max(1, min(cores, round(int(quota) / int(period))))
-    except (OSError, ValueError):  # no cgroup v2 here, or no quota: "max"
-        return cores
+    cores, quota = len(os.sched_getaffinity(0)), cpu_quota()
+    return cores if quota is None else max(1, min(cores, round(quota)))
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:

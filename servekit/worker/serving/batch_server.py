@@ -66,7 +66,7 @@ class BatchServer:
         self._channels: dict[int, FrontEndChannel] = {}
         self._buffer = bytearray()
         self._poll: select.poll | select.epoll = select.poll()
-        self._busy_poll = BusyPoll(self._poll)
+        self._busy_poll = BusyPoll(self._poll, launch.busy_poll_s)
         self._is_stopping = self._is_retiring = self._is_forked = self._is_leaving = False
         self._handlers: dict[int, Callable[[], None]] = {
             control.fileno(): self._on_control,

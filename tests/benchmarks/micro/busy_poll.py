@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from statistics import median
 from time import perf_counter, process_time
 
+from servekit.ipc.busy_times import BUSY_S
 from servekit.worker.serving.busy_poll import BusyPoll
 
 ROUNDS = 7
@@ -40,7 +41,7 @@ def worker(*, is_awake: bool) -> Iterator[socket.socket]:
         ours.close()
         poll = select.poll()
         poll.register(theirs, select.POLLIN)
-        wait = BusyPoll(poll).wait if is_awake else poll.poll
+        wait = BusyPoll(poll, BUSY_S).wait if is_awake else poll.poll
         theirs.send(str(answer(theirs, wait)).encode())
         os._exit(0)
     theirs.close()

@@ -52,11 +52,17 @@ def machine(monkeypatch):
 
 
 def test_first_wait_is_asleep(machine):
-    assert machine.wait(BusyPoll(machine), BUSY_S / 2) == (0, 1)
+    assert machine.wait(BusyPoll(machine, BUSY_S), BUSY_S / 2) == (0, 1)
+
+
+def test_no_wait_is_awake_if_none_may_be(machine):
+    subject = BusyPoll(machine, 0.0)
+
+    assert [machine.wait(subject, 0.0) for _ in range(3)] == [(0, 1)] * 3
 
 
 def test_after_a_short_wait_the_next_is_awake(machine):
-    subject = BusyPoll(machine)
+    subject = BusyPoll(machine, BUSY_S)
     machine.wait(subject, BUSY_S / 2)
     for _ in range(3):
         looks, sleeps = machine.wait(subject, BUSY_S / 2)
@@ -65,7 +71,7 @@ def test_after_a_short_wait_the_next_is_awake(machine):
 
 
 def test_worker_that_waits_for_long_sleeps_and_looks_no_more(machine):
-    subject = BusyPoll(machine)
+    subject = BusyPoll(machine, BUSY_S)
     machine.wait(subject, BUSY_S / 2)
     looks, sleeps = machine.wait(subject, 60)
     assert looks <= BUSY_S / QUICK_S + 2  # sums of floats
@@ -75,13 +81,13 @@ def test_worker_that_waits_for_long_sleeps_and_looks_no_more(machine):
 
 
 def test_batches_at_longer_intervals_keep_no_worker_awake(machine):
-    subject = BusyPoll(machine)
+    subject = BusyPoll(machine, BUSY_S)
 
     assert [machine.wait(subject, 1.01 * BUSY_S) for _ in range(3)] == [(0, 1)] * 3
 
 
 def test_core_that_others_want_is_left_to_them(machine):
-    subject = BusyPoll(machine)
+    subject = BusyPoll(machine, BUSY_S)
     machine.wait(subject, BUSY_S / 2)
     machine.yield_s = 2 * OTHERS_S
 
@@ -93,7 +99,7 @@ def test_ready_sockets_are_found_awake_and_asleep():
     with ours, other:
         poll = select.poll()
         poll.register(ours, select.POLLIN)
-        subject = BusyPoll(poll)
+        subject = BusyPoll(poll, BUSY_S)
         other.send(b"1")
 
         assert [subject.wait() for _ in range(3)] == [[(ours.fileno(), select.POLLIN)]] * 3
