@@ -107,6 +107,20 @@ def test_a_file_that_cannot_be_written_is_reported(tmp_path):
     assert "No such file" in text
 
 
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        pytest.param("{}/none/state.json", "none: no such directory", id="no directory"),
+        pytest.param("{}/file/state.json", "Not a directory", id="a file"),
+        pytest.param("/proc/self/state.json", "/proc/self: not writable", id="not writable"),
+    ],
+)
+def test_a_directory_that_cannot_keep_changes_is_refused(tmp_path, state, problem):
+    (tmp_path / "file").touch()
+    with pytest.raises(StartupError, match=rf"^state: .*{problem}$"):
+        StateFile(state.format(tmp_path), Notes()).check_writable()
+
+
 def test_the_log_says_what_counts(tmp_path):
     path, notes = tmp_path / "state.json", Notes()
     StateFile(str(path), notes).save([saved(), saved(default=None, configured="/other.mar")])

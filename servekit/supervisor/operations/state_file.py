@@ -35,6 +35,17 @@ class StateFile:
         self._journal = journal
         self.saved = read_state(path)
 
+    def check_writable(self) -> None:
+        """Check that changes can be kept.
+
+        :raises StartupError: the file cannot be made, or replaced, in its directory.
+        """
+        directory = Path(self._path).parent
+        if not directory.is_dir():
+            raise StartupError(f"state: {directory}: no such directory")
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise StartupError(f"state: {directory}: not writable")
+
     def tell(self, starts: Sequence[ModelStart]) -> None:
         """Say what it has changed of the configuration, and what of it counts no longer."""
         laid = [start.saved for start in starts if start.saved is not None]

@@ -66,6 +66,8 @@ class Supervisor:
         journal = self._log = FiledLog(self._loop, settings, journal)
         state = StateFile(settings.state_file, journal)
         self._origins = Origins(settings, read, state.saved, journal)
+        if settings.state:  # a store of models may be read-only
+            state.check_writable()
         check_access(settings, journal)
         check_users(settings, len(self._origins.first))
         self._has_terminal = os.isatty(STDERR)
