@@ -224,4 +224,6 @@ def split_model(text: str, base: Path = Path()) -> tuple[str, str]:
         raise ValueError(f"{text!r}: the name is empty")
     if not path:
         raise ValueError(f"{text!r}: the path is empty")
+    if URL.fullmatch(path):
+        raise ValueError(f"{text!r}: nothing follows the scheme")
     return name, path

@@ -72,6 +72,7 @@ def test_entry(here, text, name, path, called):
         ),
         pytest.param(["=a.mar"], "models: '=a.mar': the name is empty", id="empty name"),
         pytest.param(["two="], "models: 'two=': the path is empty", id="empty path"),
+        pytest.param(["two=s3://"], "'two=s3://': nothing follows the scheme", id="half a URL"),
         pytest.param(["x" * 5000], "x: file name too long", id="longer than any path"),
         pytest.param(["a.mar/b"], "models: a.mar/b: not a directory", id="below a file"),
         pytest.param(["a\0.mar"], "models: ", id="no path at all"),
