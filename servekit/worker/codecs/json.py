@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.extension.bodies import decode_problem
 from servekit.worker.codecs import surrogates
 from servekit.worker.codecs.media import as_mapping, file_of, is_media
 from servekit.worker.codecs.subclasses import base_value
@@ -85,11 +86,9 @@ def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
         if "out of range" in str(error) and not _is_in_range(body):
             raise BodyMalformed(f"body: {error}".replace("`", "")) from None
         raise
-    except msgspec.DecodeError as error:
-        reason = "empty" if not body.strip() else str(error)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = "empty" if not body.strip() else decode_problem(error)
         raise BodyMalformed(f"body: {reason}") from None
-    except UnicodeDecodeError:
-        raise BodyMalformed("body: not UTF-8") from None
     except RecursionError:
         raise too_deep() from None
 
