@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of the control groups of this process: memory and CPU in versions 1 and 2."""
+"""The limits of the control groups of this process: memory and CPU, others in version 2 alone."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,7 +38,8 @@ V1 = Names(
     "total_inactive_file",
     "memory.oom_control",
 )
-CPU_V1 = "sys/fs/cgroup/cpu"
+#: where the quota is in version 1; in version 2, one file has both numbers
+CPU_V1 = "sys/fs/cgroup/cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
 
 
 def memory_groups(root: Path = Path("/")) -> list[MemoryGroup]:
@@ -69,19 +70,15 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
     """Return how many cores a quota allows: the smallest one, from our group up.
 
     :param root: the directory of ``proc`` and ``sys``; another one in tests.
-    :return: ``None`` if there is no quota.
+    :return: ``None`` without a quota.
     """
     quotas = []
     for names, own in _own(root, "cpu"):
         for path in (own, *own.parents):
-            with suppress(OSError, ValueError):  # no such group, or "max"
-                if names is V2:
-                    text = (root / V2.mount / path / "cpu.max").read_text(encoding="ascii")
-                    quota, period = map(int, text.split())
-                else:
-                    group = root / CPU_V1 / path
-                    quota = int((group / "cpu.cfs_quota_us").read_text(encoding="ascii"))
-                    period = int((group / "cpu.cfs_period_us").read_text(encoding="ascii"))
+            mount, files = (V2.mount, ["cpu.max"]) if names is V2 else CPU_V1
+            texts = [_text(root / mount / path / name) for name in files]
+            with suppress(ValueError):  # no such group, or "max"
+                quota, period = map(int, " ".join(texts).split())
                 if quota > 0 and period > 0:  # version 1 writes "none" as -1
                     quotas.append(quota / period)
     return min(quotas, default=None)
@@ -123,6 +120,14 @@ def _read(group: Path, names: Names) -> MemoryGroup | None:
     if limit >= NO_LIMIT:
         return None
     return MemoryGroup(limit, max(0, used - table(group / "memory.stat").get(names.inactive, 0)))
+
+
+def _text(path: Path) -> str:
+    """Return the content of a file; "" if it does not exist."""
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return ""
 
 
 def table(path: Path) -> dict[str, int]:

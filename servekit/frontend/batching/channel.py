@@ -44,7 +44,7 @@ class BusyLoop:
     def __init__(self, loop: EventLoop, busy_poll_s: float) -> None:
         """Let *loop* sleep until the worker has been quick once.
 
-        :param busy_poll_s: longest wait without sleep; 0: there is none.
+        :param busy_poll_s: seconds that a wait stays awake before it sleeps; 0 sleeps at once.
         """
         self._loop, self._longest_s = loop, busy_poll_s
         self._watcher: Watcher | None = None
@@ -116,7 +116,7 @@ class Channel:
 
         :param places: in the longest batch, or slots of the worker.
         :param on_lost: called once, when the worker ends or breaks the protocol.
-        :param busy_poll_s: how long to wait for an answer without sleep.
+        :param busy_poll_s: as in ``BusyLoop``.
         :param is_sampling: requests may be sampled, and the worker is to record their spans.
         :raises OSError: the listener's backlog is full.
         """
@@ -130,18 +130,16 @@ class Channel:
         except OSError:
             sock.close()
             raise
-        self._socket = sock
+        self._socket, self._mapped, self.is_open = sock, bodies.size, True
         self.on_message, self._on_lost = on_message, on_lost  #: replaced after the greeting
         self._reader: FrameReader[ReplyMessage] = FrameReader(sock, ReplyMessage)
         self._answers: ArenaReader | None = None
-        self._mapped = bodies.size
         self.metric_memory: memoryview | None = None  #: the metrics of the service, if it has any
         self.call_socket: socket.socket | None = None  #: until a ``CallPort`` has it
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self._waiting: deque[bytearray] = deque()
         self._busy_loop = BusyLoop(loop, busy_poll_s)
-        self.is_open = True
         self._readable = loop.io(sock.fileno(), READ)
         self._readable.start(self._on_readable)
         self._writable = loop.io(sock.fileno(), WRITE)

@@ -25,7 +25,7 @@ class BusyPoll:
     def __init__(self, poll: select.poll | select.epoll, busy_poll_s: float) -> None:
         """Wait for the sockets that are registered with *poll*.
 
-        :param busy_poll_s: longest wait without sleep; 0: there is none.
+        :param busy_poll_s: seconds that a wait stays awake before it sleeps; 0 sleeps at once.
         """
         self._poll, self._longest_s = poll, busy_poll_s
         self._is_brisk = False  #: the last wait was short

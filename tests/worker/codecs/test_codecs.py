@@ -19,6 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable
+from servekit.extension.bodies import decode_problem
 from servekit.worker.codecs import json as json_codec
 from servekit.worker.codecs import msgpack as msgpack_codec
 from servekit.worker.codecs import npy as npy_codec
@@ -457,3 +458,15 @@ def test_fields_of_a_type_may_be_long_integers():
     for output in (object(), [2**70, object()], np.array([object()])):
         with pytest.raises(ResultNotEncodable):
             VALUE.encode(output)
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "not UTF-8"),
+        (msgspec.DecodeError("Invalid UTF-8 encoded string"), "not UTF-8"),
+        (msgspec.DecodeError("Input data was truncated"), "Input data was truncated"),
+    ],
+)
+def test_every_version_of_msgspec_says_the_same_of_what_is_not_utf_8(error, problem):
+    assert decode_problem(error) == problem
